@@ -1,13 +1,12 @@
 """Signals that rank everything alike; one of them answers late, one fails while it prepares."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
 
-from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
-from toolscript.types import Document
+from toolscript.retrieval.base import Corpus, Mask, Query, Ranking
 
 
 class Delighted:
@@ -21,18 +20,9 @@ class Delighted:
         del corpus
         return iter(())
 
-    def index(self, corpus: Corpus, *, soon: bool = False) -> Self:
-        del soon
+    def index(self, corpus: Corpus) -> Self:
         self.size = len(corpus)
         return self
-
-    def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
-        del query, visible, limit
-        return None
-
-    def among(self, documents: Sequence[Document], rows: Rows) -> Self:
-        del rows
-        return self.index(Corpus(documents))
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
         del query, visible

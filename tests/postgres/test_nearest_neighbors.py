@@ -10,7 +10,7 @@ from tests.many_tools import Made, made_tools
 from toolscript.embedding.base import Encoder, Vectors, unit_rows
 from toolscript.postgres import nearest_neighbors
 from toolscript.postgres.nearest_neighbors import DIMS, Components, NearestNeighbors
-from toolscript.retrieval.semantic.reduced_vectors import principal_axes
+from toolscript.postgres.reduced_vectors import principal_axes
 
 LISTED = 200
 

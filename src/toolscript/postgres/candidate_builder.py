@@ -24,10 +24,10 @@ from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
 from toolscript.postgres.nearest_neighbors import DIMS, NearestNeighbors
 from toolscript.postgres.posting_blocks import Entries, blocks_of, entries_of, sorted_entries
+from toolscript.postgres.reduced_vectors import SAMPLE, principal_axes
 from toolscript.postgres.word_counts import WordCounts
 from toolscript.retrieval.capability import CapabilityReader
 from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Stemmer, TokenIds, token_ids
-from toolscript.retrieval.semantic.reduced_vectors import SAMPLE, principal_axes
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import Basis, ServerContext, common_of
 from toolscript.types import Document

@@ -12,11 +12,11 @@ import numpy as np
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.postgres.candidate_rows import CandidateRow, document_of, vectors_of
+from toolscript.postgres.candidate_selection import FoundNames, Reachable
 from toolscript.postgres.index_records import token_ids_of
 from toolscript.postgres.prepared_search import PreparedSearch
 from toolscript.postgres.resident_index import IndexMemory
 from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask
-from toolscript.retrieval.candidate_selection import FoundNames, Reachable
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader, Purpose
 from toolscript.retrieval.lexical.bm25f import LexicalIndex, PostingsPart
 from toolscript.retrieval.lexical.name_matching import NameMatch

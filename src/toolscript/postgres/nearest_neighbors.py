@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.postgres.k_means import KMeans
-from toolscript.retrieval.base import Mask, Rows
-from toolscript.retrieval.lexical.analyzer import Numbers
-from toolscript.retrieval.semantic.reduced_vectors import (
+from toolscript.postgres.reduced_vectors import (
     GREATEST,
     byte_kernels,
     component_bytes,
     question_bytes,
 )
-from toolscript.retrieval.top_k import greatest_of_rows
+from toolscript.postgres.top_k import greatest_of_rows
+from toolscript.retrieval.base import Mask, Rows
+from toolscript.retrieval.lexical.analyzer import Numbers
 
 Components = NDArray[np.int8]
 DIMS, FIRST_DIMS = 192, 64

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
+from toolscript.postgres.top_k import greatest
 from toolscript.retrieval.base import Mask, Rows
 from toolscript.retrieval.lexical.analyzer import Numbers, TokenIds, Vocabulary
 from toolscript.retrieval.lexical.bm25f import field_scales, saturated_frequency
 from toolscript.retrieval.lexical.postings import NAME, Postings, differs
-from toolscript.retrieval.top_k import greatest
 
 BLOCK = 8192
 

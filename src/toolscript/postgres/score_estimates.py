@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolscript.embedding.base import Vectors
+from toolscript.postgres.candidate_selection import FoundWords, QueryWords
+from toolscript.postgres.top_k import greatest_of_rows
 from toolscript.retrieval.base import Mask, Plan, Ranking, Rows
-from toolscript.retrieval.candidate_selection import FoundWords, QueryWords
 from toolscript.retrieval.capability import ANSWERED, DEDICATED
 from toolscript.retrieval.pipeline import NAME_STEPS, SIGNAL_STEPS
-from toolscript.retrieval.top_k import greatest_of_rows
 from toolscript.retrieval.trace import IndexState, Trace
 
 _MARGIN = 0.05

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter, is_
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -31,10 +31,6 @@ State_co = TypeVar("State_co", covariant=True)
 CHANGED_SHARE, MIN_CHANGES = 0.02, 64
 """Where more documents than this share, and than this number, have changed, all are indexed
 anew."""
-
-
-VERY_MANY = 20_000
-"""Of fewer documents every step of a search looks at all: that is quick enough."""
 
 
 class Segment:
@@ -167,44 +163,6 @@ class Corpus:
         first: dict[str, int] = {}  # a parent's id sorts before those of its passages
         rows = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(rows, np.intp, len(self))
-
-
-class SelectedCorpus(Corpus):
-    """Some documents of a corpus, none of which is a passage.
-
-    A search selects hundreds and shows ten: each is looked up when it is asked for.
-
-    Args:
-        corpus: Has the documents.
-        rows: Theirs, ascending.
-    """
-
-    def __init__(self, corpus: Corpus, rows: Rows) -> None:
-        super().__init__(())
-        self.documents = _DocumentsOfRows(corpus.documents, rows)
-
-    @cached_property
-    def parent_rows(self) -> Rows | None:
-        """None: see `Corpus`."""
-        return None
-
-
-class _DocumentsOfRows(Sequence[Document]):
-    def __init__(self, documents: Sequence[Document], rows: Rows) -> None:
-        self._documents = documents
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return self._rows.size
-
-    @overload
-    def __getitem__(self, index: int) -> Document: ...
-    @overload
-    def __getitem__(self, index: slice) -> "_DocumentsOfRows": ...
-    def __getitem__(self, index: int | slice) -> "Document | _DocumentsOfRows":
-        if isinstance(index, slice):
-            return _DocumentsOfRows(self._documents, self._rows[index])
-        return self._documents[int(self._rows[index])]
 
 
 def different(now: Sequence[object], before: Sequence[object]) -> list[int]:
@@ -358,18 +316,6 @@ class EmbeddingIndex(Protocol):
         """
         ...
 
-    def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
-        """Returns the ``visible`` rows that `rank` scores highest, at least ``limit`` of them.
-
-        And those that decide what use has taught. Of very many one may be missing, and those that
-        have nothing in common with the query. None if not every document can be compared.
-        """
-        ...
-
-    def among(self, documents: Sequence[Document], rows: Rows) -> "EmbeddingIndex":
-        """Returns the index of the ``documents`` at some ``rows`` of this one."""
-        ...
-
     def cosines(self, query: Query) -> Ranking:
         """Each document's own cosine with the query, in [-1, 1]: nothing is added to it.
 
@@ -404,10 +350,6 @@ class EmbeddingSignal(Protocol):
         """
         ...
 
-    def index(self, corpus: Corpus, *, soon: bool = False) -> EmbeddingIndex:
-        """What is known now, as an index over ``corpus``. Quick.
-
-        Where ``soon`` is true, `prepare` is about to compute what is missing. Of very many
-        documents, those that have changed may then keep the vectors that they had.
-        """
+    def index(self, corpus: Corpus) -> EmbeddingIndex:
+        """Returns an index over ``corpus`` with the vectors that are there by now. Quick."""
         ...

@@ -210,7 +210,7 @@ class SearchEngine:
 
     def _index(self, corpus: Corpus) -> IndexState:
         lexical = self._lexical.index(corpus)
-        semantic = self._semantic.index(corpus, soon=True) if self._semantic else None
+        semantic = self._semantic.index(corpus) if self._semantic else None
         return IndexState(
             corpus=corpus,
             lexical=lexical,

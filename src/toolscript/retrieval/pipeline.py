@@ -27,7 +27,6 @@ from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Candidates, Mask, Plan, Query, Ranking
-from toolscript.retrieval.candidate_selection import select_candidates
 from toolscript.retrieval.deprecated_tools import prefer_successors
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
@@ -87,12 +86,10 @@ def plan(request: SearchRequest, profile: Profile, candidates: Candidates[IndexS
 
 
 def begin(state: IndexState, plan: Plan) -> Trace:
-    """A trace with what each signal says, and no column yet; among very many, of the best only."""
+    """Returns a trace that has each signal's ranking, and no column yet."""
     profile = plan.profile
     if plan.request.words_only:
         state = replace(state, semantic=None)
-    with span("candidates"):
-        state = select_candidates(state, plan)
     visible = state.visibility.mask(plan.request)
     return Trace(
         state,

@@ -96,21 +96,6 @@ class RelevanceFeedback:
         found[known.rows] = after - (after.max() - before.max()) + rise
         return np.clip(found, -1.0, 1.0)
 
-    def nearest(
-        self, question: Vectors, visible: Mask | None, limit: int, holder: str = EVERYTHING.holder
-    ) -> NDArray[np.intp]:
-        """Returns the ``visible`` rows that decide what `adjusted` does, ``limit`` of each kind."""
-        known = [each.within(visible) for each in self._current(holder) if each is not None]
-        return np.unique(np.concatenate([self._nearest(each, question, limit) for each in known]))
-
-    def _nearest(self, known: _Known, question: Vectors, limit: int) -> NDArray[np.intp]:
-        if known.rows.size <= limit:
-            return known.rows
-        kinds = (known.adjusted, known.asked, self.vectors[known.rows])
-        nearest = (vectors @ question for vectors in kinds)
-        kept = [np.argpartition(each, -limit)[-limit:] for each in nearest]
-        return known.rows[np.unique(np.concatenate(kept))]
-
     def _current(self, holder: str) -> tuple[_Known, _Known | None]:
         key = self.usage.version, holder
         known = self._known.get(key)

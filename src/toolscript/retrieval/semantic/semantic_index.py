@@ -2,8 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,18 +13,11 @@ from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Mask, Query, Ranking, Rows
+from toolscript.retrieval.base import Mask, Query, Ranking
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
-from toolscript.retrieval.semantic.reduced_vectors import (
-    Reduced,
-    byte_kernels,
-    inner_products,
-    reduced,
-)
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.retrieval.semantic.server_context import ServerContext
-from toolscript.retrieval.top_k import greatest
 from toolscript.text.display import printable
 from toolscript.types import Document
 
@@ -33,9 +26,6 @@ _PART = 1024
 """So many vectors are compared with each part of a question while they are in the cache."""
 _LATEST = 8
 """For so many questions the cosines are kept, until their parts are ranked too."""
-_LISTED = 3
-"""So many times as many as are wanted are listed by their components, which tell only about how
-near they are."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
 
@@ -107,15 +97,9 @@ class SemanticIndex:
     """What the documents are, for messages."""
     _usage: Usage | None = None
     _given: ServerContext | None = None
-    """The servers' context where these are only some of their tools, or few have changed."""
-    _components: Reduced | None = None
-    """The same."""
+    """The servers' context if these are only some of their tools."""
     _latest: list[tuple[Vectors, Vectors]] = field(default_factory=list[tuple[Vectors, Vectors]])
     """The vectors of the latest questions with their parts, and the cosines of each."""
-    _latest_products: list[tuple[Vectors, Vectors]] = field(
-        default_factory=list[tuple[Vectors, Vectors]]
-    )
-    """The same with what `ReducedVectors.products` makes of them."""
 
     @cached_property
     def _feedback(self) -> RelevanceFeedback | None:
@@ -136,89 +120,6 @@ class SemanticIndex:
         return ServerContext.of(
             [self._documents[int(row)].server for row in self._known], self._rows
         )
-
-    @cached_property
-    def _reduced(self) -> Reduced | None:
-        """None for passages."""
-        context, rows = self._context, self._rows
-        if self._components is not None or context is None or rows is None:
-            return self._components
-        return reduced(len(rows), lambda part: context.moved(rows[part], part), byte_kernels())
-
-    def replacing(
-        self, documents: Sequence[Document], vectors: Mapping[int, Vectors]
-    ) -> "SemanticIndex":
-        """Returns the index of documents with the same ids, of which few have changed.
-
-        What was made of all vectors is made again for the servers of these only; so what all
-        have in common stays as it was.
-
-        Args:
-            documents: All of them; each has a vector.
-            vectors: By row those that are others: float32 [dim], length 1.
-        """
-        context: ServerContext | None = vars(self).get("_context", self._given)
-        components: Reduced | None = vars(self).get("_reduced", self._components)
-        rows = self._rows
-        if rows is not None and vectors:
-            rows = rows.copy()
-            changed = np.fromiter(vectors, np.intp, len(vectors))
-            rows[changed] = np.stack(list(vectors.values()))
-            if context is not None:
-                servers = np.unique(context.server[changed])
-                places = np.flatnonzero(np.isin(context.server, servers))
-                context = context.replacing(places, rows[places])
-                if components is not None:
-                    moved = context.moved(rows[places], places)
-                    components = components.replacing(places, moved)
-        return replace(
-            self,
-            _documents=documents,
-            _rows=rows,
-            _given=context,
-            _components=components,
-            _latest=[],
-            _latest_products=[],
-        )
-
-    def among(self, documents: Sequence[Document], rows: Rows) -> "SemanticIndex":
-        """See `EmbeddingIndex.among`. Every document has a vector."""
-        return replace(
-            self,
-            _documents=documents,
-            _known=np.arange(rows.size),
-            _rows=None if self._rows is None else self._rows[rows],
-            _given=None if self._context is None else self._context.of_rows(rows),
-            _components=None,
-            _latest=[],
-            _latest_products=[],
-        )
-
-    def nearest(self, query: Query, visible: Mask | None, limit: int) -> Rows | None:
-        """See `EmbeddingIndex.nearest`. Never waits for a download."""
-        encoder = self._model.loaded and self._model.loaded.encoder
-        if not encoder or encoder.name != self._name or self._rows is None:
-            return None
-        if self._known.size != len(self._documents) or self._parents is not None:
-            return None
-        context, components = self._context, self._reduced
-        if context is None or components is None:
-            return None
-        try:
-            questions, place = self._queries.with_parts(encoder, query)
-            feedback = self._feedback
-        except ModelError:
-            return None
-        count, found = _LISTED * limit, None if visible is None else np.flatnonzero(visible)
-        if found is None or found.size > count:
-            products = _once(self._latest_products, questions, components.products)[place]
-            if found is None:
-                found = greatest(products, count)
-            else:
-                found = found[greatest(products[found], count)]
-        if feedback is None:
-            return found
-        return np.union1d(found, feedback.nearest(questions[place], visible, limit, query.holder))
 
     @property
     def vectors(self) -> Vectors | None:
@@ -252,8 +153,16 @@ class SemanticIndex:
         return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
 
     def _cosines(self, questions: Vectors, rows: Vectors) -> Vectors:
-        """The cosines of a question and its parts: float32 [questions, known]."""
-        return _once(self._latest, questions, lambda each: inner_products(each, rows, _PART))
+        """Returns the cosines of a question and its parts: float32 [questions, known].
+
+        They are computed for the first of them, since reading the rows takes most of the time.
+        """
+        for asked, cosines in self._latest:
+            if asked is questions:
+                return cosines
+        cosines = _products(questions, rows)
+        self._latest[:] = [*self._latest, (questions, cosines)][-_LATEST:]
+        return cosines
 
     def cosines(self, query: Query) -> Ranking:
         """See `EmbeddingIndex.cosines`. Waits for the model."""
@@ -311,18 +220,14 @@ class SemanticIndex:
         return (f"cosine {cosine:.2f}", f"nearest is its {name}: {printable(text, 80)}")
 
 
-def _once(
-    latest: list[tuple[Vectors, Vectors]],
-    questions: Vectors,
-    compare: Callable[[Vectors], Vectors],
-) -> Vectors:
-    """Returns what ``compare`` makes of a question and its parts, and remembers it.
+def _products(questions: Vectors, rows: Vectors) -> Vectors:
+    """Returns the inner product of each question with each row: float32 [questions, rows].
 
-    It is made for the first of them, since reading the rows takes most of the time.
+    `_PART` rows are taken at a time, which stay in the processor's cache.
     """
-    for known, found in latest:
-        if known is questions:
-            return found
-    found = compare(questions)
-    latest[:] = [*latest, (questions, found)][-_LATEST:]
-    return found
+    products = np.empty((len(questions), len(rows)), np.float32)
+    for first in range(0, len(rows), _PART):
+        part = slice(first, first + _PART)
+        for question, row in zip(questions, products, strict=True):
+            np.dot(rows[part], question, out=row[part])
+    return products

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +12,7 @@ from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vector
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import (
-    CHANGED_SHARE,
-    VERY_MANY,
-    Corpus,
-    Query,
-    Rows,
-    different,
-)
+from toolscript.retrieval.base import Corpus, Query, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
@@ -32,20 +24,6 @@ BATCH_DOCUMENTS = 64
 """Documents embedded between two looks at the index: small enough to search while indexing."""
 SAVE_EVERY_S = 2.0
 """How much work a kill may cost while many documents are embedded."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """An index in which every document has a vector."""
-
-    ids: list[str]
-    """The documents' ids, by row."""
-    model: str
-    vectors: list[Vectors | None]
-    """The documents' vectors, by row."""
-    index: SemanticIndex
-    changes: int = 0
-    """How many vectors have changed since all were looked at."""
 
 
 class SemanticSignal:
@@ -90,8 +68,6 @@ class SemanticSignal:
         """The vector of each document of the latest corpus, by row, and those that have none."""
         self._indexed: tuple[Corpus, SemanticIndex] | None = None
         """The latest index, until a vector changes."""
-        self._whole: _Whole | None = None
-        """The latest index of very many documents in which every one has a vector."""
         self._queries = QueryVectorCache(self.counters)
         self.is_incomplete = False
         """See `EmbeddingSignal`."""
@@ -215,21 +191,11 @@ class SemanticSignal:
                 vectors[row] = entry.vector
                 missing.pop(document.id, None)
 
-    def index(self, corpus: Corpus, *, soon: bool = False) -> SemanticIndex:
-        """Returns the vectors of ``corpus`` known now; documents without one rank as NaN.
-
-        Args:
-            corpus: The documents.
-            soon: Whether `prepare` is about to compute what is missing. Of very many documents,
-                those that have changed then keep the vectors that they had.
-        """
+    def index(self, corpus: Corpus) -> SemanticIndex:
+        """Returns the vectors of ``corpus`` computed by now; documents without one rank as NaN."""
         if self._indexed is not None and self._indexed[0] is corpus:
             return self._indexed[1]
-        vectors, missing = self._look_up(corpus)
-        if (not missing or soon) and (index := self._with_changes(corpus, vectors)) is not None:
-            if not missing:
-                self._indexed = corpus, index
-            return index
+        vectors, _ = self._look_up(corpus)
         known = [row for row, vector in enumerate(vectors) if vector is not None]
         rows = [vector for vector in vectors if vector is not None]
         index = SemanticIndex(
@@ -245,31 +211,6 @@ class SemanticSignal:
             self._usage,
         )
         self._indexed = corpus, index
-        self._whole = None
-        if not missing and len(corpus) >= VERY_MANY:
-            self._whole = _Whole(corpus.ids, self._name, vectors.copy(), index)
-        return index
-
-    def _with_changes(
-        self, corpus: Corpus, vectors: Sequence[Vectors | None]
-    ) -> SemanticIndex | None:
-        """Returns the latest whole index with the few vectors that are others by now.
-
-        None if all have to be looked at: also among fewer documents than `VERY_MANY`, where
-        that is quick and no such index is kept, and where much has changed since that was done.
-        """
-        whole = self._whole
-        if whole is None or whole.ids is not corpus.ids:
-            return None
-        pairs = ((row, vectors[row]) for row in different(vectors, whole.vectors))
-        changed = {row: vector for row, vector in pairs if vector is not None}
-        count = whole.changes + len(changed)
-        if whole.model != self._name or count > CHANGED_SHARE * len(corpus):
-            return None
-        index = whole.index.replacing(corpus.documents, changed)
-        for row, vector in changed.items():
-            whole.vectors[row] = vector
-        self._whole = _Whole(whole.ids, whole.model, whole.vectors, index, count)
         return index
 
     def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
@@ -343,7 +284,7 @@ class SemanticSignal:
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replace all vectors by these ``vectors`` of a ``model``, by document id."""
         self._name, self._vectors = model, vectors
-        self._looked_up = self._indexed = self._whole = None
+        self._looked_up = self._indexed = None
         self._dim = next((each.vector.size for each in vectors.values()), 0)
 
     def embed_query(self, text: str) -> tuple[str, Vectors] | None:

@@ -26,7 +26,6 @@ COMMON = 0.6
 SHARE = 0.4
 _PART = 1024
 """So many tools are looked at together."""
-_ALL = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,36 +98,10 @@ class ServerContext:
         apart, before = _apart(vectors, basis.common)
         return cls(basis, means, server, (before, _lengths_with(apart, means, server)))
 
-    def of_rows(self, rows: NDArray[np.intp]) -> "ServerContext":
-        """Returns the context of some of the tools."""
-        servers, server = np.unique(self.server[rows], return_inverse=True)
-        before, after = self.lengths
-        return ServerContext(self.basis, self.means[servers], server, (before[rows], after[rows]))
-
-    def replacing(self, rows: NDArray[np.intp], vectors: Vectors) -> "ServerContext":
-        """Returns the context of the same tools, some of which have other vectors.
-
-        What all tools have in common stays as it was.
-
-        Args:
-            rows: All tools of the servers of which some tool has another vector.
-            vectors: Theirs: float32 [rows, dim], unit rows.
-        """
-        apart, before = _apart(vectors, self.basis.common)
-        server, means = self.server[rows], self.means.copy()
-        for each in np.unique(server):
-            means[each] = apart[server == each].sum(axis=0) / np.float32((server == each).sum())
-        lengths = self.lengths[0].copy(), self.lengths[1].copy()
-        lengths[0][rows], lengths[1][rows] = before, _lengths_with(apart, means, server)
-        return ServerContext(self.basis, means, self.server, lengths)
-
-    def moved(self, vectors: Vectors, rows: slice | NDArray[np.intp] = _ALL) -> Vectors:
-        """Returns the w of some tools, by default of all: float32 [rows, dim].
-
-        ``vectors`` are those of these tools that this was made of.
-        """
+    def moved(self, vectors: Vectors) -> Vectors:
+        """Returns the w of all tools: float32 [n, dim]. ``vectors`` are those given before."""
         apart, _ = _apart(vectors, self.basis.common)
-        return unit_rows(apart + SHARE * self.means[self.server[rows]])
+        return unit_rows(apart + SHARE * self.means[self.server])
 
     def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
         """Returns cosines with w on the scale of those with v: float32 [n].

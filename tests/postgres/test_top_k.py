@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.retrieval.top_k import greatest, greatest_of_rows
+from toolscript.postgres.top_k import greatest, greatest_of_rows
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6000), st.integers(1, 40), st.integers(1, 900))
