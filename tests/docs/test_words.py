@@ -1,7 +1,7 @@
-"""Counts what the language of the sources is to lose: in no package may it become more.
+"""Counts turns of phrase that the sources and the pages shall lose: they may only become fewer.
 
-``words.toml`` has what each package had when it was counted last. Whoever has made it fewer writes
-the new figures: ``python -m tests.docs.test_words``.
+``words.toml`` has the figures of the latest count: numbers for each package, and for each folder of
+pages the number per 1,000 words. Write lower figures with ``python -m tests.docs.test_words``.
 """
 
 import ast
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import DOCS, prose
 from tests.support import ROOT
 
 SOURCES = ROOT / "src" / "toolscript"
@@ -32,6 +33,19 @@ IRREGULAR = frozenset(
 REGULAR = re.compile(r"_*[a-z]+(?<!e)ed(?:_|\Z)")
 NOUNS = frozenset(["embed", "feed", "need", "seed", "speed", "exceed", "proceed", "shed"])
 """Words that end as participles do, and are none."""
+PARTICIPLE = rf"(?:[a-z]{{2,}}(?<!e)ed|{'|'.join(sorted(IRREGULAR - {'read_as'}))})"
+PAGE_PATTERNS = {
+    "what": PATTERNS["what"],
+    "where": PATTERNS["where"],
+    "passive": re.compile(
+        rf"\b(?:is|are|was|were|be|been|being)(?: not| only| also| \w+ly)? {PARTICIPLE}\b",
+        re.IGNORECASE,
+    ),
+    "you": re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE),
+}
+"""The turns of phrase of a page. Of "you" there may only be more: the page speaks to its reader."""
+TOLERANCE = 0.5
+"""A rate also moves when somebody deletes a sentence without any of these words."""
 
 
 def docstrings(tree: ast.AST) -> Iterator[str]:
@@ -78,6 +92,79 @@ def counts(paths: list[Path]) -> dict[str, int]:
     return {**result, "participles": sum(map(is_participle, functions))}
 
 
+def page_groups() -> dict[str, list[Path]]:
+    """The pages that people write for users, by folder."""
+    return {
+        "pages_docs": sorted(DOCS.glob("*.md")),
+        "pages_guides": sorted((DOCS / "guides").glob("*.md")),
+        "pages_explanation": sorted((DOCS / "explanation").glob("*.md")),
+    }
+
+
+def plain_text(page: Path) -> str:
+    """Returns a page's sentences: without code, targets of links, comments and HTML."""
+    text = re.sub(r"<!--.*?-->|<[^>\n]*>|`[^`\n]+`", "", prose(page), flags=re.DOTALL)
+    return " ".join(re.sub(r"\]\([^)]*\)", "]", text).split())
+
+
+def rates(paths: list[Path]) -> dict[str, float]:
+    """Returns each pattern's number of matches per 1,000 words of the pages."""
+    texts = [plain_text(path) for path in paths]
+    words = sum(len(text.split()) for text in texts)
+    return {
+        name: round(1000 * sum(len(pattern.findall(text)) for text in texts) / words, 1)
+        for name, pattern in PAGE_PATTERNS.items()
+    }
+
+
+def rises(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
+    """Returns for each pattern how much worse the pages are: more matches, or fewer of "you"."""
+    return {
+        name: before[name] - now[name] if name == "you" else now[name] - before[name]
+        for name in now
+    }
+
+
+@pytest.mark.parametrize("group", sorted(page_groups()))
+def test_the_pages_speak_plainly_and_to_the_reader(group: str) -> None:
+    before = tomllib.loads(COUNTED.read_text("utf-8"))[group]
+    now = rates(page_groups()[group])
+    worse = {name: now[name] for name, rise in rises(before, now).items() if rise > TOLERANCE}
+    assert not worse, (
+        f"per 1,000 words, before: {before}; write a noun, “if” or “when”, the actor, “you”"
+    )
+
+
+@pytest.mark.parametrize("group", sorted(page_groups()))
+def test_the_rates_are_those_of_the_last_count(group: str) -> None:
+    before = tomllib.loads(COUNTED.read_text("utf-8"))[group]
+    behind = {
+        name: rise
+        for name, rise in rises(before, rates(page_groups()[group])).items()
+        if rise < -3 * TOLERANCE
+    }
+    assert not behind, "run python -m tests.docs.test_words"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [
+        ("It returns what the server said.", "what"),
+        ("A server is only started where none runs.", "where"),
+        ("The token is kept.", "passive"),
+        ("The answer was carefully written down.", "passive"),
+        ("Your own commands need none.", "you"),
+    ],
+)
+def test_a_turn_of_phrase_is_recognized(sentence: str, name: str) -> None:
+    assert PAGE_PATTERNS[name].search(sentence)
+
+
+@pytest.mark.parametrize("sentence", ["The list is red.", "It is indeed there.", "You need it."])
+def test_an_active_sentence_is_not_passive(sentence: str) -> None:
+    assert not PAGE_PATTERNS["passive"].search(sentence)
+
+
 @pytest.mark.parametrize("package", sorted(packages()))
 def test_no_package_has_more_of_it_than_before(package: str) -> None:
     before = tomllib.loads(COUNTED.read_text("utf-8")).get(package, {})
@@ -97,6 +184,7 @@ def test_the_figures_are_those_of_the_last_count() -> None:
     behind = {
         f"{package}.{name}": (count, now[package][name])
         for package, figures in before.items()
+        if package not in page_groups()
         for name, count in figures.items()
         if package not in now or count > now[package][name] + 5
     }
@@ -122,8 +210,13 @@ def test_a_participle_is_told_from_a_verb(name: str, *, expected: bool) -> None:
 
 
 if __name__ == "__main__":
-    lines = ["# Counted by python -m tests.docs.test_words; see there. The figures may only fall."]
-    for package, paths in packages().items():
-        figures = ", ".join(f"{name} = {count}" for name, count in counts(paths).items())
-        lines.append(f"{package} = {{ {figures} }}")
+    lines = [
+        "# Counted by python -m tests.docs.test_words; see there. The figures may only fall,",
+        "# except you. Rows of pages are per 1,000 words.",
+    ]
+    every_count = {name: counts(paths) for name, paths in packages().items()}
+    every_rate = {name: rates(paths) for name, paths in page_groups().items()}
+    for name, row in (every_count | every_rate).items():
+        figures = ", ".join(f"{word} = {figure}" for word, figure in row.items())
+        lines.append(f"{name} = {{ {figures} }}")
     COUNTED.write_text("\n".join(lines) + "\n", "utf-8")
