@@ -95,7 +95,7 @@ class _Told:
     def list_again(self) -> None:
         """Nothing is listed."""
 
-    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    async def send(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         del caller
         return {"server": self.spec.name, "method": method, "params": params}
 

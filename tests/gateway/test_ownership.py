@@ -88,7 +88,7 @@ def test_a_server_of_another_owner_is_known_from_it_and_started_by_a_call(
             assert gateway.settled
             assert list(gateway.catalogue.tools) == ["a__x", "b__y"]
             assert states(gateway) == {"a": "ready", "b": "resting"}
-            answer = await gateway.request("b", "tools/call", {"name": "y"}, SILENT_CALLER)
+            answer = await gateway.route("b", "tools/call", {"name": "y"}, SILENT_CALLER)
             assert answer["server"] == "b"
             assert stage.running == {"a", "b"}
 
@@ -154,7 +154,7 @@ def test_that_it_fails_here_says_nothing_of_a_server_of_another_owner(
     async def scene() -> None:
         async with run(gateway, stage):
             await gateway.adopt(known(B, "y"))
-            await gateway.request("b", "ping", {}, SILENT_CALLER)
+            await gateway.route("b", "ping", {}, SILENT_CALLER)
             stage.tell("b", Failed(error="no route"))
             assert list(gateway.catalogue.tools) == ["b__y"]
 
@@ -183,7 +183,7 @@ def test_a_request_goes_to_the_owner_that_there_is_by_then(
         answers, answered = list[dict[str, Any]](), anyio.Event()
 
         async def ask() -> None:
-            answers.append(await gateway.request("one", "ping", {}, SILENT_CALLER))
+            answers.append(await gateway.route("one", "ping", {}, SILENT_CALLER))
             answered.set()
 
         async with anyio.create_task_group() as tasks:

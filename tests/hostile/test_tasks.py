@@ -265,7 +265,7 @@ class _Upstream:
     def list_again(self) -> None:
         """Nothing is listed."""
 
-    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    async def send(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         del params, caller
         return {"method": method}
 

@@ -236,9 +236,9 @@ class ScopedCatalogue:
     async def request(
         self, server: str, method: str, params: dict[str, Any], caller: Caller = SILENT_CALLER
     ) -> dict[str, Any]:
-        """Pass a request on to a server; see `Upstream.request`."""
+        """Returns a server's result; raises the errors of `Upstream.send`."""
         try:
-            return await self.gateway.request(server, method, params, caller)
+            return await self.gateway.route(server, method, params, caller)
         except NotConnectedError as error:
             if self.grant.is_owner:
                 raise

@@ -156,7 +156,7 @@ class Upstream(Protocol):
         """Has the tools listed once more, if the server is connected."""
         ...
 
-    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    async def send(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Passes a request on, and returns the server's result as it is on the wire.
 
         Waits for a connection that is being made, and a call for a listing that is. Raises
@@ -262,7 +262,7 @@ class Forward(Protocol):
     async def __call__(
         self, spec: ServerSpec, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        """Returns the server's result; raises what `Upstream.request` raises.
+        """Returns the server's result; raises the errors of `Upstream.send`.
 
         Raises `NotOwnerError` if no replica has taken the request, which may be tried again.
         A request that may have been executed is not sent again: it ends with an `UpstreamError`

@@ -171,12 +171,12 @@ class Gateway:
             self._projects = {self.project}  # any may have to start it
         self._catalogue.publish(self.catalogue.keeping(wanted))
 
-    async def request(
+    async def route(
         self, server: str, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
         """Passes a request on to the instance of a server that serves the caller.
 
-        See `Upstream.request`. A server that one replica runs may be asked in another replica.
+        See `Upstream.send`. A server that one replica runs may be asked in another replica.
         """
         deadline = anyio.current_time() + OWNER_PATIENCE_S
         while True:
@@ -187,7 +187,7 @@ class Gateway:
             try:
                 if self._forward and spec.instances == "one" and not self._ownership.owns(spec):
                     return await self._forward(spec, method, params, caller)
-                return await self._request(managed, method, params, caller)
+                return await self._dispatch(managed, method, params, caller)
             except NotOwnerError:
                 if anyio.current_time() > deadline:
                     raise
@@ -196,7 +196,7 @@ class Gateway:
     async def request_as_owner(
         self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        """Does what `request` does, for another replica, which takes this one for the owner.
+        """Does what `route` does, for another replica, which takes this one for the owner.
 
         Raises `NotOwnerError` if it is not, or its entry has not this ``digest``.
         """
@@ -207,9 +207,9 @@ class Gateway:
             or not self._ownership.owns(managed.spec)
         ):
             raise _not_owner(server)
-        return await self._request(managed, method, params, caller)
+        return await self._dispatch(managed, method, params, caller)
 
-    async def _request(
+    async def _dispatch(
         self, managed: ManagedServer, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
         spec, server = managed.spec, managed.spec.name
@@ -217,7 +217,7 @@ class Gateway:
             while self._managed.get(server) is managed:
                 instance = managed.instances.of(caller)
                 try:
-                    return await instance.request(method, params, caller)
+                    return await instance.serve(method, params, caller)
                 except InstanceEndedError:
                     # A temporary one was stopped just now: the next one serves.
                     if instance is managed.instances.default:

@@ -152,31 +152,35 @@ class Instance:
         self._ends_unused = True
         self._stopped.set()
 
-    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
-        """Passes a request on to the server, which is started if need be.
+    async def serve(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Returns the server's result, and keeps the server running until then.
 
-        See `Upstream.request`. The caller hears that the server is being started. Raises
-        `InstanceEndedError`, too.
+        Raises the errors of `Upstream.send`, and `InstanceEndedError`.
         """
         self._active += 1
         try:
-            if self.is_resting:
-                self.start()
-                with suppress(Exception):  # whoever does not listen still gets an answer
-                    await caller.on_progress(0, None, f"starting {self.spec.name}…")
-            while (upstream := self._upstream) is None:
-                if self._is_ended:
-                    raise InstanceEndedError
-                self.start()
-                self._asked.set()
-                await self._room()
-            return await upstream.request(method, params, caller)
+            upstream = await self._wake(caller)
+            return await upstream.send(method, params, caller)
         finally:
             self._active -= 1
             self.used_at = anyio.current_time()
             self._limit.notify()
             if self._ends_unused:
                 self._stopped.set()
+
+    async def _wake(self, caller: Caller) -> Upstream:
+        """Returns the upstream, which is started if need be: the caller hears that it is."""
+        if self.is_resting:
+            self.start()
+            with suppress(Exception):  # whoever does not listen still gets an answer
+                await caller.on_progress(0, None, f"starting {self.spec.name}…")
+        while (upstream := self._upstream) is None:
+            if self._is_ended:
+                raise InstanceEndedError
+            self.start()
+            self._asked.set()
+            await self._room()
+        return upstream
 
     async def _room(self) -> None:
         """Waits until the upstream is there, which may have to wait for room."""

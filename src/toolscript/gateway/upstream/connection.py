@@ -169,12 +169,12 @@ class McpUpstream:
             while self._login is None or self._login.stamp == self._tried_login:  # noqa: ASYNC110 - another process logs in
                 await anyio.sleep(LOGIN_POLL_S if self._login else math.inf)
 
-    async def request(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
-        """See `Upstream.request`."""
+    async def send(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """See `Upstream.send`."""
         deadline = anyio.current_time() + self._sessions.connect_s
         while True:
             try:
-                result = await self._router.request(method, params, caller)
+                result = await self._router.exchange(method, params, caller)
                 return await self._output.result(method, result)
             except RefusedError as error:
                 raise self._output.refusal(error) from None

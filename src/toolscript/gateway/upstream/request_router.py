@@ -121,12 +121,15 @@ class RequestRouter:
         """Refuses requests with this error, unless a connection is being made at once."""
         self._notify("" if retrying else error)
 
-    async def request(self, method: str, params: _Raw, caller: Caller) -> _Raw:
-        """See `Upstream.request`."""
+    async def exchange(self, method: str, params: _Raw, caller: Caller) -> _Raw:
+        """Returns the answer of the present session to a request, within its time.
+
+        Raises the errors of `Upstream.send`.
+        """
         pending = _PendingRequest(caller, self._timeout_s)
         pending.reset_timeout()
         with pending.scope:
-            result = await self._sent(method, params, pending)
+            result = await self._transmit(method, params, pending)
             self.has_answered = True
             return result
         name = params.get("name") or params.get("uri") or method
@@ -142,7 +145,7 @@ class RequestRouter:
         while self._pending:
             await self._changed.wait()
 
-    async def _sent(
+    async def _transmit(
         self, method: str, params: _Raw, pending: _PendingRequest, *, repeats: bool = True
     ) -> _Raw:
         """Returns the result; ``repeats`` a request once in a new session, if that is safe."""
@@ -171,7 +174,7 @@ class RequestRouter:
         if not repeats or not (is_undone or self._is_repeatable(method, params)):
             raise NotConnectedError(f"{self._server}: {self._redact(str(outcome))}")
         pending.reset_timeout()
-        return await self._sent(method, params, pending, repeats=bool(outcome.unsent))
+        return await self._transmit(method, params, pending, repeats=bool(outcome.unsent))
 
     async def _is_over(self, session: ClientSession, error: MCPError, outcome: HttpOutcome) -> bool:
         """Whether a request failed because its session is over; it is opened again then.
