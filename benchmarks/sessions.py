@@ -44,10 +44,10 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import httpx2
+from tests.gateways import SCRIPTED
 
 from benchmarks import report
 from benchmarks.arguments import Parser
-from benchmarks.gateways import SCRIPTED
 
 WAYS = ("bridge", "alone", "direct", "fastmcp", "mcp-proxy")
 SHARED = {"bridge", "mcp-proxy"}

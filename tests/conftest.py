@@ -43,7 +43,7 @@ SLOWEST = (
     "hostile/test_login.py",
     "docs/test_docs.py",
     "surfaces/test_permissions.py",
-    "benchmarks/test_chaos.py",
+    "endurance/test_chaos.py",
     "gateway/upstream/test_real_servers.py",
     "surfaces/mcp/test_clients.py",
     "surfaces/mcp/test_replicas.py",
@@ -59,6 +59,11 @@ SLOWEST = (
     "codegen/test_modules.py",
 )
 """The files that take longest, in the order in which they are begun."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option with which `tests.endurance` does all of what it does."""
+    parser.addoption("--endurance", action="store_true", help="run tests/endurance in full")
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -36,10 +36,10 @@ import anyio
 import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from tests.gateways import Started, gateway
 
 from benchmarks import report
 from benchmarks.arguments import Parser
-from benchmarks.gateways import Started, gateway
 from benchmarks.model_side.peers import FastMcp
 from toolscript.text.token_estimate import estimated_tokens
 

@@ -15,7 +15,6 @@ import anyio
 import httpx2
 import msgspec
 import pytest
-from benchmarks.logins import killed
 from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -30,8 +29,6 @@ from tests.support import FUZZY, Cli, fetch, until
 from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
 from toolscript.gateway.oauth.token_request import TokenAnswer, digest_of
 from toolscript.types import ServerSpec
-
-KILLS = 3
 
 
 @pytest.fixture
@@ -177,17 +174,6 @@ def test_m12_a_refresh_token_that_is_worth_nothing_is_not_sent_again(
     expire(guarded)
     assert all("log in with toolscript auth" in said for said in listed_at_once(guarded, 2))
     assert refreshes(tmp_path) == ["closed"]
-
-
-@pytest.mark.both_storages
-@pytest.mark.timeout(180)
-def test_m12_a_login_outlives_processes_killed_while_refreshing(
-    tmp_path: Path, storage: dict[str, str]
-) -> None:
-    """upstream:transports: what the provider answers to a killed process is taken over."""
-    found = killed(tmp_path, KILLS, seed=3, storage=storage)
-    assert found["during the request"], found
-    assert (found["lost"], found["used twice"]) == (0, 0), found
 
 
 # M13: coming back

@@ -1,1 +1,0 @@
-"""Attacks on a running system, in their long versions."""

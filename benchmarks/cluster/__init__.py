@@ -1,1 +1,0 @@
-"""Several gateways with one database, under clients, kills, pauses and outages."""
