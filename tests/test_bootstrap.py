@@ -47,7 +47,7 @@ class Place:
             )
             for spec in config.servers
         ]
-        data = settings.load_settings({}, self.environ).data_dir
+        data = settings.load_settings({}, self.environ).paths.data_dir
         SnapshotStore(data / "cache" / "catalogue", config.key).save(Catalogue.of(entries))
 
     def application(self, **flags: object) -> App:

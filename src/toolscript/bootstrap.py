@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -25,7 +25,7 @@ from toolscript.config.settings import Settings
 from toolscript.config.trust import TrustStore
 from toolscript.embedding.base import VectorCache, Vectors
 from toolscript.embedding.json_vector_cache import JsonVectorCache
-from toolscript.embedding.loader import LazyModel, lazy_model
+from toolscript.embedding.loader import Choice, LazyModel, lazy
 from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
 from toolscript.errors import ConfigError, ModelError
 from toolscript.gateway.base import IMPORTING, Connect
@@ -97,27 +97,29 @@ def application(
     which is called where it was not. Raises `ConfigError` if the configuration or the data
     directory cannot be used, and what `open_shared` raises.
     """
-    check_owner(settings.data_dir)
+    check_owner(settings.paths.data_dir)
     wiring = wiring or Wiring()
     config = config or _configuration(settings, environ)
     shared = shared or open_shared(settings)
 
     def records(store: str, suffix: str) -> Records:
-        files = FileRecords(settings.data_dir / _FOLDERS[store], suffix)
+        files = FileRecords(settings.paths.data_dir / _FOLDERS[store], suffix)
         return shared.records(store) if shared else files
 
-    snapshots = SnapshotStore(settings.data_dir / "cache" / "catalogue", config.key)
+    snapshots = SnapshotStore(settings.paths.data_dir / "cache" / "catalogue", config.key)
     known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
     replication = shared and shared.replication
     if replication is not None:
         known = Catalogue.of(
             {**known.servers, **replication.catalogue.load(config.servers).servers}.values()
         )
-    model = wiring.model or lazy_model(settings)
+    model = wiring.model or lazy(
+        Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding))
+    )
     pins = DefinitionPins(
-        settings.data_dir,
+        settings.paths.data_dir,
         config.key,
-        review_new=settings.new_tools == "review",
+        review_new=settings.calls.new_tools == "review",
         embed=lambda texts: _embedded(model, texts),
         records=shared and shared.records("pins"),
     )
@@ -128,16 +130,16 @@ def application(
         lambda: _connect(settings, config.key, pins, shared and shared.logins, folder),
         pins,
         starts=_starting(settings, wiring),
-        idle_s=settings.idle_timeout_s,
-        max_processes=settings.max_processes,
+        idle_s=settings.gateway.idle_timeout_s,
+        max_processes=settings.gateway.max_processes,
         project=folder or _here(),
         only=wiring.only,
         ownership=replication and replication.leases,
         shared=replication and replication.catalogue,
         forward=replication and replication.forward,
-        logs=settings.data_dir / "logs" / "servers" / config.key,
+        logs=settings.paths.data_dir / "logs" / "servers" / config.key,
     )
-    curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
+    curves = None if settings.paths.no_cache else settings.paths.data_dir / "cache" / "calibration"
     learning = _learning(settings, config, shared)
     semantic = SemanticSignal(
         model,
@@ -147,7 +149,9 @@ def application(
     )
     if learning is not None:
         learning.embed = semantic.embed_query
-    profile = search_profile(settings.alpha, settings.limit, settings.threshold)
+    profile = search_profile(
+        settings.search.alpha, settings.search.limit, settings.search.threshold
+    )
     meaning = semantic if wiring.embed else None
     stored = _stored_candidates(settings, shared, meaning, learning)
 
@@ -164,17 +168,19 @@ def application(
         snapshots,
         _skill_service(settings, config, model, wiring, environ),
         builtin_tools=vector_tools(
-            _vector_pair(settings, model), listed=settings.sandbox is not None
+            _vector_pair(settings, model), listed=settings.paths.sandbox is not None
         ),
         follower=_follower(settings, config, environ) if wiring.follow else None,
         learning=learning,
         approvals=Approvals(
             RememberedAnswers(records("answers", f"-{config.key}.json")),
-            settings.approval_timeout_s,
+            settings.calls.approval_timeout_s,
         ),
         activity=ActivityRecorder(
-            shared.activity if shared else ActivityLog(settings.data_dir / "activity", config.key),
-            keep_arguments=settings.log_arguments,
+            shared.activity
+            if shared
+            else ActivityLog(settings.paths.data_dir / "activity", config.key),
+            keep_arguments=settings.calls.log_arguments,
         ),
         questions=KeptQuestions(
             records("questions", f"-{config.key}.jsonl"), _place_of_questions(settings, config)
@@ -189,7 +195,7 @@ def open_shared(settings: Settings) -> "Shared | None":
 
     Raises `ConfigError` if it cannot be used, and `DatabaseUnavailableError`.
     """
-    if settings.database is None:
+    if settings.database.url is None:
         return None
     from toolscript.postgres.shared_stores import shared_of  # noqa: PLC0415 - most have no database
 
@@ -205,7 +211,7 @@ def _stored_candidates(
     learning: Learning | None,
 ) -> "DatabaseCandidates | None":
     """Returns the index in the database; None if searches look in memory, as in commands."""
-    if settings.candidates == "memory":
+    if settings.database.candidates == "memory":
         return None
     if shared is None:
         raise ConfigError("TOOLSCRIPT_CANDIDATES is database, which needs TOOLSCRIPT_DATABASE too")
@@ -231,9 +237,9 @@ def _stored_candidates(
 
 
 def _place_of_questions(settings: Settings, config: Config) -> str:
-    if settings.database is not None:
+    if settings.database.url is not None:
         return "the database"
-    return str(settings.data_dir / "questions" / f"questions-{config.key}.jsonl")
+    return str(settings.paths.data_dir / "questions" / f"questions-{config.key}.jsonl")
 
 
 def _embedded(model: LazyModel, texts: Sequence[str]) -> Sequence[Vectors]:
@@ -253,7 +259,7 @@ def _starting(settings: Settings, wiring: Wiring) -> Callable[[ServerSpec, Serve
     def starts(spec: ServerSpec, known: ServerEntry) -> bool:
         if wiring.start != "configured":
             return wiring.start == "all"
-        return known.state != "ready" or (spec.start or settings.start) == "eager"
+        return known.state != "ready" or (spec.start or settings.gateway.start) == "eager"
 
     return starts
 
@@ -273,8 +279,8 @@ def _here() -> str:
 
 
 def _configuration(settings: Settings, environ: Mapping[str, str]) -> Config:
-    trust = TrustStore(settings.data_dir)
-    config = configuration.load_config(settings.config, Path.cwd(), environ, trust)
+    trust = TrustStore(settings.paths.data_dir)
+    config = configuration.load_config(settings.paths.config, Path.cwd(), environ, trust)
     for line in filter(None, (config.refused, *config.key_problems)):
         log.warning("%s", line)
     return config
@@ -291,23 +297,25 @@ def _skill_service(
         *(source.parent for source in config.sources),
         Path(environ.get("HOME") or Path.home()),
     ]
-    folders = SkillFolders(AddedFolders.of(settings.data_dir), homes)
+    folders = SkillFolders(AddedFolders.of(settings.paths.data_dir), homes)
     folders.configure(config.skills, config.skills_problem)
-    curves = None if settings.no_cache else settings.data_dir / "cache" / "calibration"
+    curves = None if settings.paths.no_cache else settings.paths.data_dir / "cache" / "calibration"
 
-    directory = settings.data_dir / "cache" / "skills"
+    directory = settings.paths.data_dir / "cache" / "skills"
 
     def name() -> str:
         return f"skills-{_hash(folders.wanted())}.sqlite"
 
     def blobs() -> BlobStore | None:
-        return None if settings.no_cache else BlobStore(directory / name())
+        return None if settings.paths.no_cache else BlobStore(directory / name())
 
     def cache() -> SqliteVectorCache | None:
         return _vectors_in(settings, directory, name(), model)
 
     semantic = SemanticSignal(model, cache, curves, noun="passages")
-    profile = skills_profile(settings.alpha, settings.limit, settings.threshold)
+    profile = skills_profile(
+        settings.search.alpha, settings.search.limit, settings.search.threshold
+    )
     with_vectors = wiring.skills != "list_only"
     engine = SearchEngine(profile, LexicalSignal(), semantic if with_vectors else None)
     return SkillService(engine, semantic, SkillFeed(folders, wiring.skills, blobs))
@@ -315,12 +323,14 @@ def _skill_service(
 
 def _vector_pair(settings: Settings, model: LazyModel) -> VectorPair:
     try:
-        sandbox = (settings.sandbox or Path()).resolve()
+        sandbox = (settings.paths.sandbox or Path()).resolve()
     except OSError:  # the working directory was deleted
         sandbox = Path()
     name = f"vector-{_hash([sandbox])}.sqlite"
-    directory = settings.data_dir / "cache" / "vector"
-    store = None if settings.no_cache else BlobStore(settings.data_dir / "skills" / name)
+    directory = settings.paths.data_dir / "cache" / "vector"
+    store = (
+        None if settings.paths.no_cache else BlobStore(settings.paths.data_dir / "skills" / name)
+    )
     return VectorPair(sandbox, model, store, lambda: _vectors_in(settings, directory, name, model))
 
 
@@ -330,17 +340,17 @@ def _hash(paths: Iterable[Path]) -> str:
 
 
 def _learning(settings: Settings, config: Config, shared: "Shared | None") -> Learning | None:
-    if settings.no_learning:
+    if settings.search.no_learning:
         return None
-    files = GraphStore(settings.data_dir / "graph", config.key)
+    files = GraphStore(settings.paths.data_dir / "graph", config.key)
     return Learning(shared.graph if shared else files)
 
 
 def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) -> Follower:
     # A file that was named with its whole path needs no working directory.
-    here = config.sources[0].parent if settings.config else Path.cwd()
-    where = config.sources[0] if settings.config else None
-    trust = TrustStore(settings.data_dir)
+    here = config.sources[0].parent if settings.paths.config else Path.cwd()
+    where = config.sources[0] if settings.paths.config else None
+    trust = TrustStore(settings.paths.data_dir)
 
     def watched() -> tuple[Path, ...]:
         return locations.watched(locations.locate(where, here, environ), trust.data_dir)
@@ -351,11 +361,11 @@ def _follower(settings: Settings, config: Config, environ: Mapping[str, str]) ->
 def _embeddings(
     settings: Settings, config: Config, model: LazyModel, shared: "Shared | None"
 ) -> VectorCache | None:
-    if settings.no_cache:
+    if settings.paths.no_cache:
         return None
     if shared is not None:
         return shared.vectors
-    directory = settings.data_dir / "cache" / "embeddings"
+    directory = settings.paths.data_dir / "cache" / "embeddings"
     folder = directory / FALLBACK if _standing_in(model) else directory
     return JsonVectorCache(folder / f"embeddings-{config.servers_hash}.json")
 
@@ -364,7 +374,7 @@ def _vectors_in(
     settings: Settings, directory: Path, name: str, model: LazyModel
 ) -> SqliteVectorCache | None:
     """The cache of the model that answers; one that stands in for another has its own."""
-    if settings.no_cache:
+    if settings.paths.no_cache:
         return None
     return SqliteVectorCache((directory / FALLBACK if _standing_in(model) else directory) / name)
 
@@ -385,4 +395,4 @@ def _connect(
     with IMPORTING:
         from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
-    return McpConnect(settings, config_key, pins, logins, folder)
+    return McpConnect(settings.gateway, settings.paths.data_dir, config_key, pins, logins, folder)

@@ -1,3 +1,4 @@
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,11 @@ def test_an_option_is_well_formed(option: Option) -> None:
 def test_the_defaults_are_those_of_the_specification() -> None:
     """search:limit, search:threshold, search:fusion, cache:place, model:default, model:device"""
     found = load_settings({}, {"HOME": "/home/ana"})
-    assert (found.limit, found.threshold, found.alpha) == (3, 0.35, 0.7)
-    assert (found.model, found.fallback) == ("bundled", "bundled")
-    assert (found.device, found.no_cache) == ("auto", False)
-    assert found.data_dir == Path("/home/ana/.toolscript")
-    assert found.config is None
+    assert (found.search.limit, found.search.threshold, found.search.alpha) == (3, 0.35, 0.7)
+    assert (found.embedding.model, found.embedding.fallback) == ("bundled", "bundled")
+    assert (found.embedding.device, found.paths.no_cache) == ("auto", False)
+    assert found.paths.data_dir == Path("/home/ana/.toolscript")
+    assert found.paths.config is None
 
 
 VALUES: dict[str, tuple[object, str, object]] = {
@@ -92,12 +93,13 @@ VALUES: dict[str, tuple[object, str, object]] = {
 def test_a_flag_wins_over_the_environment_and_that_over_the_default(option: Option) -> None:
     flag, raw, meant = VALUES[option.name]
     environ = {"HOME": "/home/ana", option.env or "": raw}
-    assert getattr(load_settings({option.name: flag}, environ), option.name) == flag
-    assert getattr(load_settings({option.name: None}, environ), option.name) == meant
-    default = getattr(load_settings({}, {"HOME": "/home/ana"}), option.name)
+    value_of = attrgetter(".".join(option.place))
+    assert value_of(load_settings({option.name: flag}, environ)) == flag
+    assert value_of(load_settings({option.name: None}, environ)) == meant
+    default = value_of(load_settings({}, {"HOME": "/home/ana"}))
     if option.name != "data_dir":
         assert default == option.default
-    assert getattr(load_settings({}, environ | {option.env or "": "  "}), option.name) == default
+    assert value_of(load_settings({}, environ | {option.env or "": "  "})) == default
 
 
 @pytest.mark.parametrize("option", RANGED, ids=lambda option: option.name)

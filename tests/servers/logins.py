@@ -45,8 +45,8 @@ def login_under_way(
 def stored_logins(environ: Mapping[str, str]) -> Generator[Records]:
     """Yields the logins that processes with these variables store, in files or in a database."""
     settings = load_settings({}, environ)
-    if settings.database is None:
-        yield FileRecords(settings.data_dir / "auth")
+    if settings.database.url is None:
+        yield FileRecords(settings.paths.data_dir / "auth")
         return
     shared = shared_of(settings)
     try:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from urllib.parse import urlsplit
 
-from toolscript.config.settings import Settings
+from toolscript.config.settings import OPTION
 from toolscript.types import ServerSpec
 
 REASON = "it is toolscript itself, as its clients have it, and is left out here"
@@ -19,6 +19,6 @@ def is_itself(spec: ServerSpec, environ: Mapping[str, str]) -> bool:
     words = re.sub("[\"']", " ", " ".join([spec.command, *spec.args])).split()
     if any(_PROGRAM.fullmatch(one) and other == "mcp" for one, other in pairwise(words)):
         return True
-    address, port = urlsplit(spec.url), environ.get("TOOLSCRIPT_PORT") or Settings().port
+    address, port = urlsplit(spec.url), environ.get("TOOLSCRIPT_PORT") or OPTION["port"].default
     is_here = address.hostname in _LOOPBACK and str(address.port) == str(port)
     return is_here and f"{address.path}/".startswith("/mcp/")

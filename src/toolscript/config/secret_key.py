@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolscript.config.settings import MIN_KEY_CHARS, Settings
+from toolscript.config.settings import MIN_KEY_CHARS, ServerSettings
 from toolscript.errors import DataDirectoryError
 from toolscript.storage.atomic_files import check_owner, write_atomically, write_failure
 
@@ -64,17 +64,18 @@ class SecretKey:
         return [AESGCM(derived(text)) for text in self._texts]
 
 
-def session_key(settings: Settings, config_key: str) -> SecretKey:
+def session_key(server: ServerSettings, data_dir: Path, config_key: str) -> SecretKey:
     """Returns the key for session ids: that of the settings, or one that this gateway keeps.
 
     Args:
-        settings: Has the key and the one before, or neither.
+        server: Has the key and the one before, or neither.
+        data_dir: The data directory, which has the key that this gateway keeps.
         config_key: Stands for the configuration, in the name of the file of a kept key.
     """
-    if settings.secret_key:
-        return SecretKey(settings.secret_key, settings.secret_key_previous)
-    path = settings.data_dir / "keys" / f"session-{config_key}.key"
-    return SecretKey(_kept(settings.data_dir, path))
+    if server.secret_key:
+        return SecretKey(server.secret_key, server.secret_key_previous)
+    path = data_dir / "keys" / f"session-{config_key}.key"
+    return SecretKey(_kept(data_dir, path))
 
 
 def _kept(data_dir: Path, path: Path) -> str:

@@ -1,12 +1,13 @@
 """The settings: name, type, default, range, variable, flag and help of every option.
 
 The command line, the settings reference in the documentation and the checks are made from
-the fields of `Settings`. A flag wins over the environment, the environment over the default.
+the groups of `Settings`. A flag wins over the environment, the environment over the default.
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, get_args
 
@@ -42,7 +43,9 @@ class Option:
     min_chars: int = 0
     """The least length of a secret text."""
     schemes: tuple[str, ...] = ()
-    """What the value of an address has to begin with: one of these."""
+    """An address has to begin with one of these."""
+    place: tuple[str, str] = ("", "")
+    """The group of `Settings` and the field of that group that have the value."""
 
     def parse(self, raw: object, source: str) -> Any:
         """Returns ``raw`` in this option's type; raises `RangeError` if it does not fit.
@@ -92,15 +95,18 @@ def _without_login(address: str) -> str:
 
 
 def _setting(default: Any, help: str, env: str, flag: str | None = None, **more: Any) -> Any:  # noqa: A002 - as in Option
-    """A field of `Settings`; ``more`` are further fields of its `Option`, and ``secret``."""
+    """Returns a field of a group; ``more`` are further fields of its `Option`, and ``secret``.
+
+    An option whose name is not that of the field gives it as ``name``.
+    """
     secret = more.pop("secret", False)
     metadata = {"help": help, "env": env, "flag": flag, **more}
     return field(default=default, repr=not secret, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The value of every option: made by `load_settings`, passed on to ``bootstrap``."""
+class PathSettings:
+    """The files that are read and written."""
 
     config: Path | None = _setting(
         None,
@@ -114,12 +120,48 @@ class Settings:
         "TOOLSCRIPT_DATA_DIR",
         "--data-dir",
     )
-    gateway_url: str | None = _setting(
-        None, "Address of the gateway to use.", "TOOLSCRIPT_GATEWAY_URL", schemes=_HTTP
+    no_cache: bool = _setting(
+        default=False,
+        help="Neither read nor write the embedding cache.",
+        env="TOOLSCRIPT_SEARCH_NO_CACHE",
     )
-    gateway_token: str | None = _setting(
-        None, "Token to send to that gateway.", "TOOLSCRIPT_GATEWAY_TOKEN", secret=True
+    sandbox: Path | None = _setting(
+        None,
+        "Folder that Vector.VectorUpdate may read.  [default: the working directory]",
+        "TOOLSCRIPT_SANDBOX",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """The gateway that a command uses, and as whom."""
+
+    url: str | None = _setting(
+        None,
+        "Address of the gateway to use.",
+        "TOOLSCRIPT_GATEWAY_URL",
+        schemes=_HTTP,
+        name="gateway_url",
+    )
+    token: str | None = _setting(
+        None,
+        "Token to send to that gateway.",
+        "TOOLSCRIPT_GATEWAY_TOKEN",
+        secret=True,
+        name="gateway_token",
+    )
+    profile: str | None = _setting(
+        None,
+        "Profile of the configuration whose permissions hold as well.",
+        "TOOLSCRIPT_PROFILE",
+        "--profile",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """How searches rank."""
+
     limit: int = _setting(
         3, "Maximum number of results.", "TOOLSCRIPT_SEARCH_LIMIT", "--limit", bounds=(1, 100)
     )
@@ -136,6 +178,17 @@ class Settings:
         "TOOLSCRIPT_SEARCH_ALPHA",
         bounds=(0, 1),
     )
+    no_learning: bool = _setting(
+        default=False,
+        help="Neither learn from calls nor use what was learned.",
+        env="TOOLSCRIPT_NO_LEARNING",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSettings:
+    """The model that computes embeddings."""
+
     model: str = _setting(
         "bundled",
         "Embedding model: bundled, a repository on the hub, a folder or an address.",
@@ -154,25 +207,22 @@ class Settings:
         "TOOLSCRIPT_SEARCH_DEVICE",
         choices=("auto", "cpu", "gpu"),
     )
-    embeddings_key: str | None = _setting(
+    key: str | None = _setting(
         None,
         "Key for the embedding server, where the model is an address.",
         "TOOLSCRIPT_EMBEDDINGS_KEY",
         secret=True,
-    )
-    no_cache: bool = _setting(
-        default=False,
-        help="Neither read nor write the embedding cache.",
-        env="TOOLSCRIPT_SEARCH_NO_CACHE",
-    )
-    no_learning: bool = _setting(
-        default=False,
-        help="Neither learn from calls nor use what was learned.",
-        env="TOOLSCRIPT_NO_LEARNING",
+        name="embeddings_key",
     )
     threads: int = _setting(
         1, "Threads the embedding model may use.", "TOOLSCRIPT_SEARCH_THREADS", bounds=(1, 64)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """The connections to servers."""
+
     connect_timeout_s: float = _setting(
         30.0,
         "How long a server may take to start, in seconds.",
@@ -197,24 +247,6 @@ class Settings:
         "TOOLSCRIPT_START",
         choices=("lazy", "eager"),
     )
-    new_tools: str = _setting(
-        "trust",
-        "Whether a tool that was never seen can be used at once, or waits for a review.",
-        "TOOLSCRIPT_NEW_TOOLS",
-        choices=("trust", "review"),
-    )
-    approval_timeout_s: float = _setting(
-        60.0,
-        "How long a person has to allow a call, in seconds; no answer means no.",
-        "TOOLSCRIPT_APPROVAL_TIMEOUT",
-        bounds=(0.1, 3600),
-    )
-    profile: str | None = _setting(
-        None,
-        "Profile of the configuration whose permissions hold as well.",
-        "TOOLSCRIPT_PROFILE",
-        "--profile",
-    )
     idle_timeout_s: float = _setting(
         600.0,
         "Seconds without a request after which a server is stopped; 0 for never.",
@@ -233,6 +265,69 @@ class Settings:
         "TOOLSCRIPT_PING_INTERVAL",
         bounds=(0.1, 3600),
     )
+    poll_interval_s: float = _setting(
+        60.0,
+        "Seconds between two listings of a server that does not announce changes.",
+        "TOOLSCRIPT_POLL_INTERVAL",
+        bounds=(0.1, 86400),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSettings:
+    """What happens before and after a call."""
+
+    new_tools: str = _setting(
+        "trust",
+        "Whether a tool that was never seen can be used at once, or waits for a review.",
+        "TOOLSCRIPT_NEW_TOOLS",
+        choices=("trust", "review"),
+    )
+    approval_timeout_s: float = _setting(
+        60.0,
+        "How long a person has to allow a call, in seconds; no answer means no.",
+        "TOOLSCRIPT_APPROVAL_TIMEOUT",
+        bounds=(0.1, 3600),
+    )
+    log_arguments: bool = _setting(
+        default=False,
+        help="Store in the log of calls their arguments, and the searches that led to them.",
+        env="TOOLSCRIPT_LOG_ARGUMENTS",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmSettings:
+    """The language model of `toolscript ask`."""
+
+    url: str | None = _setting(
+        None,
+        "Address of the language model, an API like OpenAI's chat completions.",
+        "TOOLSCRIPT_LLM_URL",
+        "--llm-url",
+        schemes=_HTTP,
+        name="llm_url",
+    )
+    model: str | None = _setting(
+        None,
+        "Name of the language model.",
+        "TOOLSCRIPT_LLM_MODEL",
+        "--llm-model",
+        name="llm_model",
+    )
+    key: str | None = _setting(
+        None,
+        "Key for the language model.",
+        "TOOLSCRIPT_LLM_KEY",
+        secret=True,
+        name="llm_key",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """The process of a gateway."""
+
     exposure: str = _setting(
         "search",
         "What models see: the search, tool_search and what it finds, or every tool.",
@@ -240,29 +335,22 @@ class Settings:
         "--exposure",
         choices=("search", "two-phase", "all"),
     )
-    sandbox: Path | None = _setting(
-        None,
-        "Folder that Vector.VectorUpdate may read.  [default: the working directory]",
-        "TOOLSCRIPT_SANDBOX",
+    idle_s: float = _setting(
+        1800.0,
+        "Seconds without a client after which a gateway started on demand ends; 0 for never.",
+        "TOOLSCRIPT_GATEWAY_IDLE",
+        bounds=(0, 604800),
+        name="gateway_idle_s",
     )
-    llm_url: str | None = _setting(
-        None,
-        "Address of the language model, an API like OpenAI's chat completions.",
-        "TOOLSCRIPT_LLM_URL",
-        "--llm-url",
-        schemes=_HTTP,
+    host: str = _setting(
+        "127.0.0.1", "Address the gateway listens on.", "TOOLSCRIPT_HOST", "--host"
     )
-    llm_model: str | None = _setting(
-        None, "Name of the language model.", "TOOLSCRIPT_LLM_MODEL", "--llm-model"
-    )
-    llm_key: str | None = _setting(
-        None, "Key for the language model.", "TOOLSCRIPT_LLM_KEY", secret=True
-    )
-    poll_interval_s: float = _setting(
-        60.0,
-        "Seconds between two listings of a server that does not announce changes.",
-        "TOOLSCRIPT_POLL_INTERVAL",
-        bounds=(0.1, 86400),
+    port: int = _setting(
+        7337,
+        "Port the gateway listens on; 0 picks a free one.",
+        "TOOLSCRIPT_PORT",
+        "--port",
+        bounds=(0, 65535),
     )
     log_level: str = _setting(
         "warning",
@@ -275,11 +363,6 @@ class Settings:
         "Format of a gateway's log: text for people, json for programs.",
         "TOOLSCRIPT_LOG_FORMAT",
         choices=("text", "json"),
-    )
-    log_arguments: bool = _setting(
-        default=False,
-        help="Store in the log of calls their arguments, and the searches that led to them.",
-        env="TOOLSCRIPT_LOG_ARGUMENTS",
     )
     secret_key: str | None = _setting(
         None,
@@ -295,19 +378,27 @@ class Settings:
         secret=True,
         min_chars=MIN_KEY_CHARS,
     )
-    database: str | None = _setting(
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSettings:
+    """The database that several gateways share."""
+
+    url: str | None = _setting(
         None,
         "Address of the PostgreSQL database that several gateways share.",
         "TOOLSCRIPT_DATABASE",
         secret=True,
         schemes=("postgresql://", "postgres://"),
+        name="database",
     )
-    database_direct: str | None = _setting(
+    direct_url: str | None = _setting(
         None,
         "Address of the same database without a pooler, for notifications and migrations.",
         "TOOLSCRIPT_DATABASE_DIRECT",
         secret=True,
         schemes=("postgresql://", "postgres://"),
+        name="database_direct",
     )
     catalogue: str = _setting(
         "default",
@@ -326,57 +417,79 @@ class Settings:
         "TOOLSCRIPT_REPLICA_URL",
         schemes=_HTTP,
     )
-    exec_timeout_s: float = _setting(
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecSettings:
+    """The limits of scripts."""
+
+    timeout_s: float = _setting(
         60.0,
         "How long a script may run, in seconds.",
         "TOOLSCRIPT_EXEC_TIMEOUT",
         "--timeout",
         bounds=(0.1, 86400),
+        name="exec_timeout_s",
     )
-    exec_memory_mib: int = _setting(
+    memory_mib: int = _setting(
         256,
         "How much memory a script's objects may take, in MiB.",
         "TOOLSCRIPT_EXEC_MEMORY",
         "--memory",
         bounds=(32, 65536),
-    )
-    gateway_idle_s: float = _setting(
-        1800.0,
-        "Seconds without a client after which a gateway started on demand ends; 0 for never.",
-        "TOOLSCRIPT_GATEWAY_IDLE",
-        bounds=(0, 604800),
-    )
-    host: str = _setting(
-        "127.0.0.1", "Address the gateway listens on.", "TOOLSCRIPT_HOST", "--host"
-    )
-    port: int = _setting(
-        7337,
-        "Port the gateway listens on; 0 picks a free one.",
-        "TOOLSCRIPT_PORT",
-        "--port",
-        bounds=(0, 65535),
+        name="exec_memory_mib",
     )
 
 
-def _option(setting: Field[Any]) -> Option:
-    kind: Any = next(iter(get_args(setting.type)), setting.type)  # of `Path | None` the first
-    return Option(setting.name, kind, setting.default, **setting.metadata)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The value of every option, in groups: made by `load_settings`, passed on to ``bootstrap``.
+
+    A part of the application is given its group.
+    """
+
+    paths: PathSettings
+    client: ClientSettings
+    search: SearchSettings
+    embedding: EmbeddingSettings
+    gateway: GatewaySettings
+    calls: CallSettings
+    llm: LlmSettings
+    server: ServerSettings
+    database: DatabaseSettings
+    exec: ExecSettings
 
 
-OPTIONS = tuple(map(_option, fields(Settings)))
+def _options(group: str, kind: Any) -> Iterator[Option]:
+    for setting in fields(kind):
+        value_type: Any = next(iter(get_args(setting.type)), setting.type)  # of `Path | None`: Path
+        named: dict[str, Any] = {"name": setting.name} | dict(setting.metadata)
+        place = (group, setting.name)
+        yield Option(kind=value_type, default=setting.default, place=place, **named)
+
+
+_GROUPS: dict[str, Any] = {group.name: group.type for group in fields(Settings)}
+OPTIONS = tuple(chain.from_iterable(starmap(_options, _GROUPS.items())))
 OPTION = {option.name: option for option in OPTIONS}
 
 
 def load_settings(flags: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Settings:
     """Returns the settings: each from its flag, else from the environment, else its default.
 
-    ``flags`` maps names of fields to values, None if a flag was not given; ``environ`` holds
-    the environment's variables. Raises `RangeError` for a value of the wrong type or range.
+    Args:
+        flags: Values by the names of their options; None if a flag was not given.
+        environ: The environment's variables.
+
+    Raises:
+        RangeError: A value is of the wrong type or outside its range.
     """
-    values = {option.name: _value(option, flags.get(option.name), environ) for option in OPTIONS}
-    if values["data_dir"] is None:
-        values["data_dir"] = Path(environ.get("HOME") or Path.home()) / ".toolscript"
-    return Settings(**values)
+    groups: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
+    for option in OPTIONS:
+        group, attribute = option.place
+        groups[group][attribute] = _value(option, flags.get(option.name), environ)
+    if groups["paths"]["data_dir"] is None:
+        groups["paths"]["data_dir"] = Path(environ.get("HOME") or Path.home()) / ".toolscript"
+    return Settings(**{group: kind(**groups[group]) for group, kind in _GROUPS.items()})
 
 
 def _value(option: Option, flag: object, environ: Mapping[str, str]) -> Any:

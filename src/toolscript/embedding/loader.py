@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from toolscript.embedding import device as devices
 from toolscript.embedding.download_progress import Progress
@@ -66,30 +66,8 @@ class Choice:
     """The folder of models from the hub; None: no such model is used."""
     endpoint: str | None = None
     """The hub's address; None: the one that huggingface-hub's environment names."""
-    key: str = field(default="", repr=False)
-    """The bearer token for an embedding server."""
-
-
-class _ModelSettings(Protocol):
-    """The settings that choose a model, as `config.settings.Settings` has them: see `Choice`."""
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def fallback(self) -> str: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def data_dir(self) -> Path: ...
-
-    @property
-    def embeddings_key(self) -> str | None: ...
+    key: str | None = field(default=None, repr=False)
+    """The bearer token for an embedding server; None if it needs none."""
 
 
 class LazyModel:
@@ -171,20 +149,6 @@ def lazy(choice: Choice) -> LazyModel:
     progress = Progress()
     return LazyModel(
         lambda: load_choice(choice, progress), lambda: identify(choice), progress=progress
-    )
-
-
-def lazy_model(settings: _ModelSettings) -> LazyModel:
-    """Returns the model that settings choose, which is loaded when it is first needed."""
-    return lazy(
-        Choice(
-            model=settings.model,
-            fallback=settings.fallback,
-            threads=settings.threads,
-            device=settings.device,
-            directory=settings.data_dir / "models",
-            key=settings.embeddings_key or "",
-        )
     )
 
 
@@ -316,7 +280,7 @@ class _Remote:
         if known:
             raise UnreachableError(known)
         try:
-            return RemoteEncoder(Address.parse(self.choice.model), self.choice.key)
+            return RemoteEncoder(Address.parse(self.choice.model), self.choice.key or "")
         except UnreachableError as error:
             self._notes().write(str(error))
             raise
@@ -325,7 +289,7 @@ class _Remote:
         digest = hashlib.sha256(self.choice.model.encode(errors="replace")).hexdigest()[:16]
         directory = self.choice.directory or Path()
         path = directory / f"remote-{digest}.failed.json" if self.choice.directory else None
-        return NegativeCache(path, self.choice.key, FORGET_REMOTE_S)
+        return NegativeCache(path, self.choice.key or "", FORGET_REMOTE_S)
 
 
 def _source(choice: Choice) -> _Folder | _FromHub | _Remote:

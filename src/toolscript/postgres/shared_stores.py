@@ -113,18 +113,18 @@ def shared_of(settings: Settings) -> Shared:
     Raises `ConfigError` if the driver or the secret key is missing.
     """
     address = address_of(settings)
-    if settings.secret_key is None:
+    if settings.server.secret_key is None:
         raise ConfigError(
             "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
             "give all gateways the same, as from: openssl rand -base64 32"
         )
-    key = SecretKey(settings.secret_key, settings.secret_key_previous)
-    return Shared(address, settings.catalogue, key, settings.database_direct)
+    key = SecretKey(settings.server.secret_key, settings.server.secret_key_previous)
+    return Shared(address, settings.database.catalogue, key, settings.database.direct_url)
 
 
 def address_of(settings: Settings) -> str:
     """Returns the address of the database; raises `ConfigError` for none, or without a driver."""
-    if settings.database is None:
+    if settings.database.url is None:
         raise ConfigError(
             "TOOLSCRIPT_DATABASE is not set; set it to an address such as "
             "postgresql://user:password@host/database"
@@ -136,4 +136,4 @@ def address_of(settings: Settings) -> str:
             "TOOLSCRIPT_DATABASE needs more packages; install them with: "
             "pip install 'toolscript[postgres]'"
         ) from None
-    return settings.database
+    return settings.database.url

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from mcp.client.session import ClientSession, IncomingMessage
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from toolscript.config.settings import Settings
+from toolscript.config.settings import GatewaySettings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
 from toolscript.gateway.definitions.comparison import held_message
@@ -79,17 +80,15 @@ class McpUpstream:
         self._spec = spec
         self._report = report
         self._shared = shared
-        settings = shared.settings
-        self._ping_s, self._poll_s = settings.ping_interval_s, settings.poll_interval_s
+        limits = shared.limits
+        self._ping_s, self._poll_s = limits.ping_interval_s, limits.poll_interval_s
         apart = f".{spec.digest[:8]}" if spec.project else ""
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
         stated = any(name.lower() == "authorization" for name in spec.headers)
         has_login = spec.transport != "stdio" and not stated
-        self._login = (
-            Login(settings.data_dir / "auth", spec, shared.login_records) if has_login else None
-        )
+        self._login = Login(shared.auth, spec, shared.login_records) if has_login else None
         started = msgspec.structs.replace(spec, cwd=spec.cwd or shared.folder or None)
-        self._sessions = SessionFactory(started, settings, self._stderr, shared.reaper, self._login)
+        self._sessions = SessionFactory(started, limits, self._stderr, shared.reaper, self._login)
         self._is_connecting = False
         self._tried_login: str | None = None
         """The stamp of the login with which the last attempt was made."""
@@ -420,31 +419,34 @@ class McpConnect:
     """Makes the upstreams of one configuration, and holds what they share; see `Connect`.
 
     Args:
-        settings: The values of all options.
+        limits: Times and limits; see `GatewaySettings`.
+        data_dir: The data directory.
         config_key: The key of the configuration.
         pins: The definitions that were accepted.
         logins: Where logins are; None for the data directory.
         folder: Where servers start whose entry names no directory; empty for the working directory.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what upstreams share
         self,
-        settings: Settings,
+        limits: GatewaySettings,
+        data_dir: Path,
         config_key: str,
         pins: DefinitionPins,
         logins: Records | None = None,
         folder: str = "",
     ) -> None:
-        self.settings = settings
+        self.limits = limits
         self.folder = folder
         self.login_records = logins
         self.pins = pins
-        self.logs = settings.data_dir / "logs" / "servers" / config_key
+        self.logs = data_dir / "logs" / "servers" / config_key
+        self.auth = data_dir / "auth"
         self.reaper = ProcessReaper()
         self.transports: dict[str, Transport] = {}
         """The transport that works, by the digest of the entry, of each server that does not speak
         the one that its entry states."""
-        self.logins = PendingLogins(settings.data_dir / "auth", logins)
+        self.logins = PendingLogins(self.auth, logins)
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from toolscript import __version__
-from toolscript.config.settings import Settings
+from toolscript.config.settings import GatewaySettings
 from toolscript.errors import UpstreamError
 from toolscript.gateway.diagnosis import is_closed
 from toolscript.gateway.oauth.login import Login
@@ -43,7 +43,7 @@ class SessionFactory:
 
     Args:
         spec: The server.
-        settings: Its times and limits count where the server's entry has none.
+        limits: Its times and limits count where the server's entry has none.
         stderr: Takes what a process writes on standard error.
         reaper: Ends processes that are left.
         login: The user's log-in; None if the server needs none.
@@ -52,7 +52,7 @@ class SessionFactory:
     def __init__(
         self,
         spec: ServerSpec,
-        settings: Settings,
+        limits: GatewaySettings,
         stderr: StderrLog,
         reaper: ProcessReaper,
         login: Login | None,
@@ -62,10 +62,10 @@ class SessionFactory:
         self._reaper = reaper
         self._login = login
         self._repair = ResultRepair(spec.name)
-        self._message_bytes = settings.message_limit_mib * 2**20
-        self.connect_s = spec.start_timeout_s or settings.connect_timeout_s
+        self._message_bytes = limits.message_limit_mib * 2**20
+        self.connect_s = spec.start_timeout_s or limits.connect_timeout_s
         """Seconds in which the server has to answer."""
-        self.call_s = spec.call_timeout_s or settings.call_timeout_s
+        self.call_s = spec.call_timeout_s or limits.call_timeout_s
         """Seconds that a call may take."""
         self.pid: int | None = None
         """The id of the server's process while that runs; see `Upstream.pid`."""

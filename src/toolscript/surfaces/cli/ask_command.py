@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from toolscript.agent.two_phase import Executor, Llm, Offer, Outcome, ToolCall
-from toolscript.config.settings import Settings, load_settings
+from toolscript.config.settings import LlmSettings, load_settings
 from toolscript.errors import InputError
 from toolscript.gateway.catalogue import exposed_names
 from toolscript.surfaces.cli.approval_prompt import answering
@@ -42,13 +42,13 @@ def ask(question: str, output: str, tool_class: str | None, **flags: Any) -> Non
     """
     settings = load_settings(flags)
     for name in ("llm_url", "llm_model"):
-        if not getattr(settings, name):
+        if not getattr(settings.llm, name.removeprefix("llm_")):
             flag, variable = f"--{name.replace('_', '-')}", f"TOOLSCRIPT_{name.upper()}"
             raise InputError(f"no model to ask; give {flag}, or set {variable}")
     is_watched = sys.stdin.isatty() and sys.stderr.isatty()
     most = tool_class or ("destructive" if is_watched else "write")
     with connected(flags) as client, answering(client):
-        outcome = anyio.run(_run, settings, ClientToolbox(client, most), question, output)
+        outcome = anyio.run(_run, settings.llm, ClientToolbox(client, most), question, output)
     if output == "json":
         steps = msgspec.to_builtins(outcome.steps)
         tokens = {**msgspec.to_builtins(outcome.tokens), "saved": outcome.tokens.saved}
@@ -93,9 +93,9 @@ class ClientToolbox:
         return Offer(self._names[identifier], tool["description"], schema, score)
 
 
-async def _run(settings: Settings, toolbox: ClientToolbox, question: str, output: str) -> Outcome:
+async def _run(model: LlmSettings, toolbox: ClientToolbox, question: str, output: str) -> Outcome:
     on_step = _note_step if output == "text" else None
-    async with Llm(settings.llm_url or "", settings.llm_model or "", settings.llm_key or "") as llm:
+    async with Llm(model.url or "", model.model or "", model.key or "") as llm:
         return await Executor(llm, toolbox, on_step=on_step).ask(question)
 
 

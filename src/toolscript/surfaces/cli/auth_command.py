@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import Settings, load_settings
+from toolscript.config.settings import PathSettings, load_settings
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.browser_start import started_browser
@@ -28,12 +28,12 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
     they are refreshed for as long as the server allows.
     """
     settings = load_settings(flags)
-    spec = _remote(settings, server)
+    spec = _remote(settings.paths, server)
     from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - imports the MCP SDK
     from toolscript.gateway.oauth.login import Login  # noqa: PLC0415 - the same
 
-    check_owner(settings.data_dir)
-    directory = settings.data_dir / "auth"
+    check_owner(settings.paths.data_dir)
+    directory = settings.paths.data_dir / "auth"
     with opened_shared(settings) as shared, ExitStack() as browsers:
         records = shared and shared.logins
         if logout:
@@ -50,8 +50,8 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
     click.echo(f"logged in to {spec.name}")
 
 
-def _remote(settings: Settings, name: str) -> ServerSpec:
-    config = load(settings)
+def _remote(paths: PathSettings, name: str) -> ServerSpec:
+    config = load(paths)
     spec = next((spec for spec in config.servers if spec.name == name), None)
     if spec is None:
         known = ", ".join(spec.name for spec in config.servers) or "none"

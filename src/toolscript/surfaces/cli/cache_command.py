@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import Settings, load_settings
+from toolscript.config.settings import load_settings
 from toolscript.errors import GatewayRunningError
 from toolscript.storage.atomic_files import locked
 from toolscript.storage.blob_store import BlobStore
@@ -26,12 +26,12 @@ def cache() -> None:
 @settings_options("data_dir")
 def info(output: str, **flags: Any) -> None:
     """Show the embeddings and the models that are kept, and their size."""
-    settings = load_settings(flags)
-    embeddings = [_embeddings(path) for path in _vector_files(settings)]
-    models = [_model(path) for path in sorted(settings.data_dir.glob("models/*/*/complete.json"))]
-    kept = {"directory": str(settings.data_dir), "embeddings": embeddings, "models": models}
+    data_dir = load_settings(flags).paths.data_dir
+    embeddings = [_embeddings(path) for path in _vector_files(data_dir)]
+    models = [_model(path) for path in sorted(data_dir.glob("models/*/*/complete.json"))]
+    kept = {"directory": str(data_dir), "embeddings": embeddings, "models": models}
     rows = [[e["file"], e["model"], _megabytes(e["bytes"])] for e in (*embeddings, *models)]
-    empty = f"nothing is kept in {settings.data_dir}"
+    empty = f"nothing is kept in {data_dir}"
     print_answer(kept, output, ["What", "Model", "Size"], rows, empty=empty, flexible=0)
 
 
@@ -40,31 +40,31 @@ def info(output: str, **flags: Any) -> None:
 @settings_options("data_dir")
 def clear(models: bool, **flags: Any) -> None:
     """Delete the embeddings; they are computed again when they are needed."""
-    settings = load_settings(flags)
-    vectors = _vector_folders(settings)
-    folders = [*vectors, settings.data_dir / "cache" / "calibration"]
-    folders += [settings.data_dir / "models"] if models else []
+    data_dir = load_settings(flags).paths.data_dir
+    vectors = _vector_folders(data_dir)
+    folders = [*vectors, data_dir / "cache" / "calibration"]
+    folders += [data_dir / "models"] if models else []
     for folder in vectors:
         _refuse_while_used(folder)
-    count, size = len(_vector_files(settings)), sum(_size(folder) for folder in folders)
+    count, size = len(_vector_files(data_dir)), sum(_size(folder) for folder in folders)
     for folder in folders:
         if folder.is_dir():
             shutil.rmtree(folder)
     if not models:  # a model that could not be had may be asked for again at once
-        for note in settings.data_dir.glob("models/**/*.failed.json"):
+        for note in data_dir.glob("models/**/*.failed.json"):
             note.unlink(missing_ok=True)
     click.echo(f"deleted {counted(count, 'file')} of embeddings, {_megabytes(size)} in all")
 
 
-def _vector_folders(settings: Settings) -> list[Path]:
+def _vector_folders(data_dir: Path) -> list[Path]:
     """The folders with vectors: of tools, of skills, of single files."""
-    return [settings.data_dir / "cache" / name for name in ("embeddings", "skills", "vector")]
+    return [data_dir / "cache" / name for name in ("embeddings", "skills", "vector")]
 
 
-def _vector_files(settings: Settings) -> list[Path]:
+def _vector_files(data_dir: Path) -> list[Path]:
     return sorted(
         path
-        for folder in _vector_folders(settings)
+        for folder in _vector_folders(data_dir)
         for pattern in ("*.sqlite", "embeddings-*.json")
         for path in folder.rglob(pattern)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolscript.config.locations import key_of
-from toolscript.config.settings import Settings, load_settings
+from toolscript.config.settings import PathSettings, Settings, load_settings
 from toolscript.errors import GatewayError, GatewayMissingError, ToolscriptError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.gateway_client import (
@@ -40,28 +40,28 @@ class RunningGateway:
     """None if it does not answer: it hangs, is suspended or is ending."""
 
 
-def record_file(settings: Settings) -> GatewayFile:
+def record_file(paths: PathSettings) -> GatewayFile:
     """Returns the file where the gateway of this call's configuration leaves its record.
 
     Does not read the configuration, so that a gateway can be found, and stopped, when that is
     broken or gone. Raises `DataDirectoryError` for another user's directory: a record says
     where to send keys.
     """
-    check_owner(settings.data_dir)
-    return GatewayFile(settings.data_dir, key_of(config_files(settings)))
+    check_owner(paths.data_dir)
+    return GatewayFile(paths.data_dir, key_of(config_files(paths)))
 
 
-def running_gateway(settings: Settings) -> RunningGateway | None:
+def running_gateway(paths: PathSettings, profile: str | None = None) -> RunningGateway | None:
     """Returns this configuration's gateway, if one runs.
 
     Sends nothing to the address in its record unless the lock shows that it runs: after a
     crash another program, or another user's, may listen there.
     """
-    file = record_file(settings)
+    file = record_file(paths)
     record = file.read()
     if record is None or not file.is_locked():
         return None
-    client = recorded(record, settings.profile)
+    client = recorded(record, profile)
     return RunningGateway(record, client, _health(client, record.pid))
 
 
@@ -104,7 +104,7 @@ def connected(
 
     ensure_set_up()
     with local_client(settings, wiring, refresh=refresh) as client:
-        wait_until_ready(client, settings.connect_timeout_s)
+        wait_until_ready(client, settings.gateway.connect_timeout_s)
         yield client
 
 
@@ -155,27 +155,27 @@ def gateway(flags: Mapping[str, object]) -> RemoteClient:
 
 def _remote(settings: Settings, flags: Mapping[str, object]) -> RemoteClient | None:
     chosen = {name for name in ("model", "data_dir", "config") if flags.get(name) is not None}
-    if settings.gateway_url and not chosen:
+    profile = settings.client.profile
+    if settings.client.url and not chosen:
         origin = "from TOOLSCRIPT_GATEWAY_URL"
-        key, profile = settings.gateway_token, settings.profile
-        return RemoteClient(settings.gateway_url, origin, key, profile=profile)
-    running = running_gateway(settings)
+        return RemoteClient(settings.client.url, origin, settings.client.token, profile=profile)
+    running = running_gateway(settings.paths, profile)
     if running is None:
         return None
     record = running.record
-    if "model" in chosen and record.model != settings.model:
+    if "model" in chosen and record.model != settings.embedding.model:
         return None
     if running.health is None:
         note(f"the gateway (process {record.pid}) does not answer; this process does its work")
         return None
-    _await_edit(running, settings)
+    _await_edit(running, settings.paths)
     return running.client
 
 
-def _await_edit(running: RunningGateway, settings: Settings) -> None:
+def _await_edit(running: RunningGateway, paths: PathSettings) -> None:
     """Wait until the gateway serves the configuration as it is now; note if it does not."""
     began = time.monotonic()
-    health, edited = running.health, config_stamp(settings)
+    health, edited = running.health, config_stamp(paths)
     while health is not None and health.get("configuration") != edited:
         waited = time.monotonic() - began
         if health.get("configurationProblem") and waited > _STALE_S:

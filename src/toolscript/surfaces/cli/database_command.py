@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -120,7 +121,7 @@ def rebuild(**flags: Any) -> None:
     It is made of what the gateways have stored of their servers. They go on searching the former
     index until the new one is there; that takes minutes for a hundred thousand tools.
     """
-    from toolscript.embedding.loader import lazy_model  # noqa: PLC0415 - the same
+    from toolscript.embedding.loader import Choice, lazy  # noqa: PLC0415 - the same
     from toolscript.postgres import candidate_builder, transfer  # noqa: PLC0415 - most need none
     from toolscript.retrieval.semantic.semantic_signal import (  # noqa: PLC0415 - the same
         SemanticSignal,
@@ -135,7 +136,12 @@ def rebuild(**flags: Any) -> None:
                 f"the catalogue {shared.catalogue} has no tools yet; they are stored once a "
                 "gateway with TOOLSCRIPT_CANDIDATES=memory has listed its servers"
             )
-        semantic = SemanticSignal(lazy_model(settings), lambda: shared.vectors)
+        semantic = SemanticSignal(
+            lazy(
+                Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding))
+            ),
+            lambda: shared.vectors,
+        )
         servers = [[Document.of(tool) for tool in entry.tools] for entry in stored]
         hidden = not sys.stderr.isatty()
         with click.progressbar(length=2 * count, file=sys.stderr, hidden=hidden) as bar:
@@ -179,7 +185,7 @@ def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Databas
     from toolscript.postgres.shared_stores import address_of  # noqa: PLC0415 - the same
 
     address = address_of(settings)
-    db = Database(settings.database_direct or address if direct else address)
+    db = Database(settings.database.direct_url or address if direct else address)
     try:
         with _refusals_told():
             db.open(check_schema=False)
@@ -216,15 +222,15 @@ def _transfer(flags: dict[str, Any], *, replace: bool, imports: bool) -> None:
     from toolscript.postgres import transfer  # noqa: PLC0415 - most commands need no database
 
     settings = load_settings(flags)
-    key = key_of(config_files(settings))
-    files = transfer.Files(settings.data_dir, key, load(settings).servers_hash)
+    key = key_of(config_files(settings.paths))
+    files = transfer.Files(settings.paths.data_dir, key, load(settings.paths).servers_hash)
     with _shared(settings) as shared:
         stored = transfer.InDatabase(shared)
         source: Files | InDatabase = files if imports else stored
         target: Files | InDatabase = stored if imports else files
         files.check()
         if not replace and not transfer.is_empty(target):
-            where = f"the catalogue {shared.catalogue}" if imports else str(settings.data_dir)
+            where = f"the catalogue {shared.catalogue}" if imports else str(settings.paths.data_dir)
             raise InputError(f"{where} is not empty; replace what is there with: --replace")
         counts = _run(transfer.steps(source, target))
     print_table(["Store", "Copied"], [[name, str(count)] for name, count in counts.items()])

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from toolscript.config.settings import Settings
+from toolscript.config.settings import ExecSettings
 from toolscript.errors import SandboxError
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.text.display import harmless
@@ -88,7 +88,7 @@ def run(
     modules: Mapping[str, str],
     name: str,
     proxy: ToolProxy,
-    limits: Settings,
+    limits: ExecSettings,
     stdin: IO[bytes] | None = None,
 ) -> int:
     """Run a script to its end, its output going to this process's, and return its exit code.
@@ -160,12 +160,12 @@ def _write(folder: Path, modules: Mapping[str, str], proxy: ToolProxy) -> None:
         (folder / name).write_text(text, "utf-8")
 
 
-def _command(deno: str, folder: Path, url: str, limits: Settings) -> list[str]:
+def _command(deno: str, folder: Path, url: str, limits: ExecSettings) -> list[str]:
     return [
         *(deno, "run", *_FLAGS, f"--import-map={folder / 'imports.json'}"),
         f"--allow-net={urlsplit(url).netloc}",
         f"--allow-read={folder / 'script.ts'},{folder / 'toolscript.ts'}",
-        f"--v8-flags=--max-old-space-size={limits.exec_memory_mib}",
+        f"--v8-flags=--max-old-space-size={limits.memory_mib}",
         str(folder / "main.js"),
     ]
 
@@ -181,15 +181,15 @@ def _environ(folder: Path) -> dict[str, str]:
     return {**system, "DENO_DIR": nowhere, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 
 
-def _limiter(limits: Settings) -> Callable[[], None]:
+def _limiter(limits: ExecSettings) -> Callable[[], None]:
     """Returns what the new process does before it becomes Deno: it limits itself."""
     import resource  # noqa: PLC0415 - POSIX only
 
     parent, libc = os.getpid(), ctypes.CDLL(None)
-    seconds = math.ceil(limits.exec_timeout_s + 1) * (os.cpu_count() or 1)
+    seconds = math.ceil(limits.timeout_s + 1) * (os.cpu_count() or 1)
     maxima = {
         # On Linux this counts what V8 holds outside its heap, too.
-        resource.RLIMIT_DATA: (limits.exec_memory_mib + _OVERHEAD_MIB) << 20,
+        resource.RLIMIT_DATA: (limits.memory_mib + _OVERHEAD_MIB) << 20,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: 0,
         # More than the timeout allows: this ends a process that nothing else has ended.
@@ -238,7 +238,7 @@ def _write_through(data: bytes) -> None:
 
 
 def _supervise(
-    process: "subprocess.Popen[bytes]", folder: Path, name: str, limits: Settings
+    process: "subprocess.Popen[bytes]", folder: Path, name: str, limits: ExecSettings
 ) -> int:
     sys.stdout.flush()
     written = bytearray()
@@ -249,9 +249,9 @@ def _supervise(
         reader.daemon = True
         reader.start()
     try:
-        code = process.wait(limits.exec_timeout_s)
+        code = process.wait(limits.timeout_s)
     except subprocess.TimeoutExpired:
-        late = f"the script ran longer than {limits.exec_timeout_s:g} s and was stopped; "
+        late = f"the script ran longer than {limits.timeout_s:g} s and was stopped; "
         problems.append(SandboxError(f"{late}give it more with --timeout"))
         process.kill()
         code = process.wait()
@@ -262,7 +262,7 @@ def _supervise(
         raise problems[0]
     if code != 0 and _OUT_OF_MEMORY.search(written):
         raise SandboxError(
-            f"the script took more memory than {limits.exec_memory_mib} MiB and was stopped; "
+            f"the script took more memory than {limits.memory_mib} MiB and was stopped; "
             f"give it more with --memory (a Worker takes {WORKER_MIB} MiB of it)"
         )
     return code if code >= 0 else 1

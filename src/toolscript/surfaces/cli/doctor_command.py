@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import Settings, load_settings
+from toolscript.config.settings import PathSettings, ServerSettings, Settings, load_settings
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
 from toolscript.surfaces.cli.gateway_client import Client
@@ -47,14 +47,14 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
     yield from found
     if found[-1].what == "data":  # the configuration cannot be used
         return
-    gateway = checked("gateway", _gateway, settings)
+    gateway = checked("gateway", lambda: _gateway(settings.paths))
     yield gateway
-    health = _health(settings)
+    health = _health(settings.paths)
     if health and "database" in health:
         yield database_finding(health["database"])
     stopped = gateway.found == "not running"
     if stopped:
-        yield checked("port", _port, settings)
+        yield checked("port", lambda: _port(settings.server))
     try:
         with connected(flags, refresh=stopped) as client:
             yield from map(server_finding, client.get("/servers")["servers"])
@@ -63,10 +63,10 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("servers", ok=False, found=str(error))
 
 
-def _gateway(settings: Settings) -> Finding:
-    running = running_gateway(settings)
+def _gateway(paths: PathSettings) -> Finding:
+    running = running_gateway(paths)
     if running is None:
-        starting = record_file(settings).is_locked()
+        starting = record_file(paths).is_locked()
         return Finding("gateway", ok=True, found="just starting" if starting else "not running")
     address = f"{running.record.url} (process {running.record.pid})"
     if running.health is None:
@@ -81,23 +81,23 @@ def _gateway(settings: Settings) -> Finding:
     return Finding("gateway", ok=True, found=f"{address}; {inherited}")
 
 
-def _health(settings: Settings) -> dict[str, Any] | None:
+def _health(paths: PathSettings) -> dict[str, Any] | None:
     """The state of the gateway that runs; None if none answers."""
     try:
-        running = running_gateway(settings)
+        running = running_gateway(paths)
     except (ToolscriptError, OSError):
         return None
     return running.health if running else None
 
 
-def _port(settings: Settings) -> Finding:
-    address = f"{settings.host} port {settings.port}"
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _port(server: ServerSettings) -> Finding:
+    address = f"{server.host} port {server.port}"
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as attempt:
         if os.name == "posix":
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            attempt.bind((settings.host, settings.port))
+            attempt.bind((server.host, server.port))
         except OSError as error:
             found = f"{address}: {error.strerror or error}"
             return Finding("port", ok=False, found=found, advice="choose another with --port")

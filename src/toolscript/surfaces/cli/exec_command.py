@@ -35,7 +35,7 @@ def execute(file: Path, names: tuple[str, ...], tool_class: str | None, **flags:
     modules = {"script.ts": script, "toolscript.ts": answer["module"]}
     stdin = None if str(file) == "-" else sys.stdin.buffer
     with ToolProxy(client, answer["tools"], tool_class) as proxy, answering(client):
-        return run(modules, name, proxy, settings, stdin)
+        return run(modules, name, proxy, settings.exec, stdin)
 
 
 def _read(file: Path) -> tuple[str, str]:

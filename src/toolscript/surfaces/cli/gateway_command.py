@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.settings import Settings, load_settings
+from toolscript.config.settings import PathSettings, Settings, load_settings
 from toolscript.errors import GatewayError, GatewayRunningError
 from toolscript.surfaces.cli.connect import (
     RunningGateway,
@@ -47,8 +47,8 @@ def gateway() -> None:
 def start(foreground: bool, on_demand: bool, **flags: Any) -> None:
     """Start the gateway, and return when every server is ready or has failed."""
     settings = load_settings(flags)
-    config = load(settings)
-    running = _gateway(settings)
+    config = load(settings.paths)
+    running = _gateway(settings.paths)
     if running is not None:
         raise GatewayRunningError(
             f"a gateway is {_location(running, 'running already')}; "
@@ -78,7 +78,7 @@ def start(foreground: bool, on_demand: bool, **flags: Any) -> None:
 @settings_options("config", "data_dir")
 def status(output: str, **flags: Any) -> int:
     """Show whether the gateway runs. Exits with 3 if not, 1 if it does not answer."""
-    running = _gateway(load_settings(flags))
+    running = _gateway(load_settings(flags).paths)
     health = running and running.health
     if output == "json":
         silent = {"status": "silent", "pid": running.record.pid} if running else {}
@@ -111,11 +111,11 @@ def status(output: str, **flags: Any) -> int:
 def stop(timeout_s: float, **flags: Any) -> None:
     """Stop the gateway and the servers it started. Exits with 1 if it had to be killed."""
     settings = load_settings(flags)
-    running = _gateway(settings)
+    running = _gateway(settings.paths)
     if running is None:
         click.echo("not running")
         return
-    pid, file = running.record.pid, record_file(settings)
+    pid, file = running.record.pid, record_file(settings.paths)
     # A suspended process gets no other signal than the second.
     _signal(pid, signal.SIGTERM, getattr(signal, "SIGCONT", signal.SIGTERM))
     if _ends(file, timeout_s):
@@ -132,10 +132,10 @@ def stop(timeout_s: float, **flags: Any) -> None:
     )
 
 
-def _gateway(settings: Settings) -> RunningGateway | None:
+def _gateway(paths: PathSettings) -> RunningGateway | None:
     """This configuration's gateway; raises `GatewayRunningError` while one is starting."""
-    running = running_gateway(settings)
-    if running is None and record_file(settings).is_locked():
+    running = running_gateway(paths)
+    if running is None and record_file(paths).is_locked():
         raise GatewayRunningError("a gateway is just starting; try again in a moment")
     return running
 
@@ -178,8 +178,8 @@ def _start_in_background(
     settings: Settings, flags: dict[str, Any]
 ) -> tuple[GatewayRecord, list[dict[str, Any]]]:
     """Start a gateway as a process, and return its record and servers; leave none on errors."""
-    with BackgroundGateway(settings, flags) as started:
+    with BackgroundGateway(settings.paths, flags) as started:
         record = started.record()
         client = recorded(record)
-        wait_until_ready(client, settings.connect_timeout_s)
+        wait_until_ready(client, settings.gateway.connect_timeout_s)
         return record, client.get("/servers")["servers"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from toolscript.config.settings import OPTION, Settings
+from toolscript.config.settings import OPTION, PathSettings
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.storage.atomic_files import open_private
 from toolscript.surfaces.cli.connect import record_file, recorded, running_gateway
@@ -28,16 +28,16 @@ class BackgroundGateway:
     """A gateway that was started as a process; within a block, errors end it.
 
     Args:
-        settings: Those of this process.
+        paths: Those of this process.
         flags: The options that the gateway gets, where they are not None.
         on_demand: Whether it is started for clients that need one, and ends without them.
     """
 
     def __init__(
-        self, settings: Settings, flags: Mapping[str, Any], *, on_demand: bool = False
+        self, paths: PathSettings, flags: Mapping[str, Any], *, on_demand: bool = False
     ) -> None:
-        self._file = record_file(settings)
-        self._log = settings.data_dir / "logs" / f"{self._file.path.stem}.log"
+        self._file = record_file(paths)
+        self._log = paths.data_dir / "logs" / f"{self._file.path.stem}.log"
         # The log of another gateway is left alone until this one is known to be the only one.
         self._early = self._log.with_suffix(f".{os.getpid()}.log")
         self._process = _spawn(self._early, flags, on_demand=on_demand)
@@ -59,23 +59,23 @@ class BackgroundGateway:
         return record
 
 
-def ensure_gateway(settings: Settings, flags: Mapping[str, Any]) -> GatewayRecord:
+def ensure_gateway(paths: PathSettings, flags: Mapping[str, Any]) -> GatewayRecord:
     """Returns the gateway of this call's configuration, started on demand where none runs.
 
     Of several processes that do so at once, one starts it. Raises `GatewayError` if none
     answers within `LISTEN_TIMEOUT_S`.
     """
-    file, failures = record_file(settings), 0
+    file, failures = record_file(paths), 0
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while time.monotonic() < deadline:
-        running = running_gateway(settings)
+        running = running_gateway(paths)
         if running is not None and running.health is not None:
             return running.record
         if not file.is_locked():
-            for problem in load(settings).problems:  # raises what is wrong with the whole of it
+            for problem in load(paths).problems:  # raises what is wrong with the whole of it
                 note(str(problem))
             try:
-                with BackgroundGateway(settings, flags, on_demand=True) as started:
+                with BackgroundGateway(paths, flags, on_demand=True) as started:
                     return started.record()
             except GatewayError:
                 failures += not file.is_locked()  # else another process was faster

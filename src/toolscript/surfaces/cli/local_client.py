@@ -8,14 +8,14 @@ import logging
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import anyio
 
 from toolscript.config.settings import Settings
-from toolscript.embedding.loader import lazy_model
+from toolscript.embedding.loader import Choice, lazy
 from toolscript.surfaces.cli.gateway_client import Parameters, answer, target
 from toolscript.surfaces.server.config_sources import load
 from toolscript.types import owned
@@ -100,9 +100,10 @@ def local_client(
     """A client of an application that runs for as long as the block lasts. See `connected`."""
     # The answer itself says that it is degraded, and why.
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        settings = replace(settings, approval_timeout_s=0)  # nobody can answer this process
+        # Nobody can answer this process.
+        settings = replace(settings, calls=replace(settings.calls, approval_timeout_s=0))
     logging.getLogger("toolscript.embedding.loader").setLevel(logging.ERROR)
-    model = lazy_model(settings)
+    model = lazy(Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding)))
     if wiring.get("embed", True):
         model.begin()
     from anyio.from_thread import start_blocking_portal  # noqa: PLC0415 - while the model is loaded
@@ -117,7 +118,7 @@ def local_client(
 
     chosen: dict[str, Any] = {"start": "all" if refresh else "needed", "skills": "off", **wiring}
     wired = bootstrap.Wiring(use_snapshot=not refresh, model=model, **chosen)
-    app = bootstrap.application(settings, load(settings), wired)
+    app = bootstrap.application(settings, load(settings.paths), wired)
     asgi = local_app(app)
     with start_blocking_portal() as portal, ExitStack() as stack:
         running = portal.wrap_async_context_manager(app.running())
@@ -125,4 +126,6 @@ def local_client(
         # Errors of this thread, such as an interruption by the user, stay in it: in the
         # event loop they would end it before the connections are closed.
         stack.callback(running.__exit__, None, None, None)
-        yield LocalClient(portal, app, asgi, (ACCESS, Access(owned(settings.profile), OWNER)))
+        yield LocalClient(
+            portal, app, asgi, (ACCESS, Access(owned(settings.client.profile), OWNER))
+        )

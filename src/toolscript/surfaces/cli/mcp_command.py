@@ -30,29 +30,31 @@ def mcp(alone: bool, **flags: Any) -> None:
     if alone or _needs_another(settings, flags):
         _serve_alone(settings)
         return
-    path = f"/mcp/{settings.exposure}/stream"
-    if settings.gateway_url and not _chosen(flags):
-        url, token = settings.gateway_url, settings.gateway_token or ""
+    path = f"/mcp/{settings.server.exposure}/stream"
+    if settings.client.url and not _chosen(flags):
+        url, token = settings.client.url, settings.client.token or ""
         Bridge(
-            lambda: Stream(url, token, path, settings.profile), sys.stdin.buffer, sys.stdout.buffer
+            lambda: Stream(url, token, path, settings.client.profile),
+            sys.stdin.buffer,
+            sys.stdout.buffer,
         ).run()
         return
     started_with = {name: flags[name] for name in ("model", "config", "data_dir")}
 
     def connect() -> Stream:
-        record = ensure_gateway(settings, started_with)
+        record = ensure_gateway(settings.paths, started_with)
         if record.version != __version__:
             note(
                 f"the gateway has version {record.version}, and this is {__version__}; "
                 "to change that: toolscript gateway stop"
             )
-        return Stream(record.url, record.key, path, settings.profile)
+        return Stream(record.url, record.key, path, settings.client.profile)
 
-    record = record_file(settings).path
+    record = record_file(settings.paths).path
     # In two phases the list is another one after each search.
-    is_steady = settings.exposure != "two-phase"
+    is_steady = settings.server.exposure != "two-phase"
     file = record.with_name(record.name.replace("gateway", "answers", 1)) if is_steady else None
-    answers = HandshakeCache(file, path, settings.profile)
+    answers = HandshakeCache(file, path, settings.client.profile)
     Bridge(connect, sys.stdin.buffer, sys.stdout.buffer, answers).run()
 
 
@@ -63,10 +65,10 @@ def _chosen(flags: dict[str, Any]) -> bool:
 
 def _needs_another(settings: Settings, flags: dict[str, Any]) -> bool:
     """Whether the gateway that runs was started with another model than this call names."""
-    if flags.get("model") is None or not record_file(settings).is_locked():
+    if flags.get("model") is None or not record_file(settings.paths).is_locked():
         return False
-    running = running_gateway(settings)
-    if running is None or running.record.model == settings.model:
+    running = running_gateway(settings.paths)
+    if running is None or running.record.model == settings.embedding.model:
         return False
     note("the gateway that runs has another model, so this process serves without it")
     return True
@@ -75,7 +77,7 @@ def _needs_another(settings: Settings, flags: dict[str, Any]) -> bool:
 def _serve_alone(settings: Settings) -> None:
     from toolscript.surfaces.server.config_sources import load  # noqa: PLC0415 - only needed here
 
-    config = load(settings)
+    config = load(settings.paths)
     for problem in config.problems:
         note(str(problem))
     import anyio  # noqa: PLC0415 - only this needs the server and all below it
@@ -91,4 +93,6 @@ def _serve_alone(settings: Settings) -> None:
     process_memory.keep_heap_small()
     app = bootstrap.application(settings, config)
     process_memory.freeze_gc()
-    anyio.run(serve_stdio, app, cast("Exposure", settings.exposure), owned(settings.profile))
+    anyio.run(
+        serve_stdio, app, cast("Exposure", settings.server.exposure), owned(settings.client.profile)
+    )

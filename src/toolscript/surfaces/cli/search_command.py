@@ -62,15 +62,15 @@ def search(
     included. It needs no quotes.
     """
     query = " ".join(words)
-    settings = load_settings(flags)
+    defaults = load_settings(flags).search
     if len(query) > MAX_QUERY_CHARS:
         raise QueryError(
             f"the query has {len(query)} characters; at most {MAX_QUERY_CHARS} are searched"
         )
     parameters: list[tuple[str, object]] = [
         ("q", query),
-        ("limit", settings.limit),
-        ("threshold", settings.threshold),
+        ("limit", defaults.limit),
+        ("threshold", defaults.threshold),
         *(("server", name) for name in servers),
         ("explain", "true" if explain else None),
         ("why", why),

@@ -69,11 +69,11 @@ def list_skills(output: str, **flags: Any) -> None:
 def search(words: tuple[str, ...], explain: bool, output: str, **flags: Any) -> None:
     """Find the skills that answer QUERY, each with its best passage."""
     query = " ".join(words)
-    settings = load_settings(flags)
+    defaults = load_settings(flags).search
     parameters: list[tuple[str, object]] = [
         ("q", query),
-        ("limit", settings.limit),
-        ("threshold", settings.threshold),
+        ("limit", defaults.limit),
+        ("threshold", defaults.threshold),
         ("explain", "true" if explain else None),
     ]
     with connected(flags, only="", embed=False, skills="scan_once") as client:
@@ -112,7 +112,7 @@ def _added(flags: dict[str, Any]) -> Any:
     """Returns the list of added folders, without importing the engine."""
     from toolscript.skills.folders import AddedFolders  # noqa: PLC0415 - takes as long as the rest
 
-    return AddedFolders.of(load_settings(flags).data_dir)
+    return AddedFolders.of(load_settings(flags).paths.data_dir)
 
 
 def _passage(hit: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import click
 
 from toolscript.config.access_tokens import Token, TokenStore, grant_for, granted_text
 from toolscript.config.locations import key_of
-from toolscript.config.settings import Settings, load_settings
+from toolscript.config.settings import PathSettings, Settings, load_settings
 from toolscript.errors import ConfigError
 from toolscript.surfaces.cli.options import output_option, repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_answer, print_json
@@ -75,7 +75,7 @@ def create(
     grant = grant_for(servers, tools, permissions, profiles)
     with _store(settings) as store:
         created, secret = store.create(grant, name, days)
-    _note_unknown_names(settings, grant)
+    _note_unknown_names(settings.paths, grant)
     if output == "json":
         print_json({"token": secret, **_row(created)})
         return
@@ -129,13 +129,13 @@ def off(**flags: Any) -> None:
 
 
 def _store(settings: Settings) -> AbstractContextManager[TokenStore]:
-    return opened_tokens(settings, key_of(config_files(settings)))
+    return opened_tokens(settings, key_of(config_files(settings.paths)))
 
 
-def _note_unknown_names(settings: Settings, grant: Grant) -> None:
+def _note_unknown_names(paths: PathSettings, grant: Grant) -> None:
     """Print which names match no configured server: they are probably typing errors."""
     try:
-        names = [spec.name for spec in load(settings).servers]
+        names = [spec.name for spec in load(paths).servers]
     except ConfigError:
         return
     for pattern in (*grant.servers, *grant.tools):

@@ -40,7 +40,7 @@ def trust(
     the file as it is now: an edited file has to be trusted again. A file named
     with --config, and the one in the home directory, need no trust.
     """
-    store = TrustStore(load_settings(flags).data_dir)
+    store = TrustStore(load_settings(flags).paths.data_dir)
     if listed:
         rows = [
             {"path": made.path, "state": _state(made), "decided": made.decided}

@@ -28,10 +28,10 @@ def ui(print_only: bool, **flags: Any) -> None:
     everything, or what TOOLSCRIPT_GATEWAY_TOKEN grants.
     """
     settings = load_settings(flags)
-    if settings.gateway_url and not any(flags.values()):
+    if settings.client.url and not any(flags.values()):
         client = gateway(flags)
     else:
-        client = recorded(ensure_gateway(settings, flags), settings.profile)
+        client = recorded(ensure_gateway(settings.paths, flags), settings.client.profile)
     link = client.url.rstrip("/") + client.post("/ui/link", b"{}")["path"]
     if not print_only and _is_opened(client, link):
         click.echo(f"opened {client.url} in your browser")

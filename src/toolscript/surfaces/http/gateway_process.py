@@ -21,7 +21,7 @@ from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import session_key
 from toolscript.config.servers import Config
-from toolscript.config.settings import Settings
+from toolscript.config.settings import ServerSettings, Settings
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
@@ -68,23 +68,23 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
         ConfigError: The configuration cannot be used.
         TaskDiedError: A background task has died.
     """
-    logs.set_up(settings.log_level, settings.log_format)
+    logs.set_up(settings.server.log_level, settings.server.log_format)
     collect_as_usual()
     keep_heap_small()
     skip_sdk_framework()
-    config = load(settings)
-    file = GatewayFile(settings.data_dir, config.key)
+    config = load(settings.paths)
+    file = GatewayFile(settings.paths.data_dir, config.key)
     with (
         file.lock(),
-        _listening(settings, on_demand=on_demand) as listening,
+        _listening(settings.server, on_demand=on_demand) as listening,
         _exporting(os.environ),
     ):
         key = secrets.token_urlsafe(32)
         server = _server(settings, config, listening, key, pages, on_demand=on_demand)
-        server.idle_s = settings.gateway_idle_s if on_demand else 0
+        server.idle_s = settings.server.idle_s if on_demand else 0
         url = _url(listening)
         try:
-            file.write(GatewayRecord(url, os.getpid(), __version__, settings.model, key))
+            file.write(GatewayRecord(url, os.getpid(), __version__, settings.embedding.model, key))
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:
@@ -118,8 +118,8 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
     shared = bootstrap.open_shared(settings)
     if shared is not None:
         shared.start()
-        shared.join(_reached_at(settings, listening))
-    tokens = TokenStore(settings.data_dir, config.key, shared and shared.records("tokens"))
+        shared.join(_reached_at(settings.database.replica_url, listening))
+    tokens = TokenStore(settings.paths.data_dir, config.key, shared and shared.records("tokens"))
     if not local and not tokens.protected:
         raise UnprotectedError(
             f"on {bound} other machines could use every tool; first make a token with: "
@@ -139,11 +139,14 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
         admit=authenticator,
         is_admitted=authenticator.is_admitted,
         stats=stats,
-        exposure=cast("Exposure", settings.exposure),
+        exposure=cast("Exposure", settings.server.exposure),
         pages=pages,
         tokens=tokens,
         settings=settings,
-        ids=SessionIds(session_key(settings, config.key), *([shared.replica] if shared else [])),
+        ids=SessionIds(
+            session_key(settings.server, settings.paths.data_dir, config.key),
+            *([shared.replica] if shared else []),
+        ),
         replication=shared and shared.replication,
     )
     return _Server(asgi, app, stats)
@@ -242,13 +245,13 @@ def _run(server: "_Server", listening: socket.socket) -> None:
     log.warning("stopped")
 
 
-def _listening(settings: Settings, *, on_demand: bool) -> socket.socket:
+def _listening(server: ServerSettings, *, on_demand: bool) -> socket.socket:
     try:
-        return _listen(settings.host, settings.port)
+        return _listen(server.host, server.port)
     except PortInUseError:
         if not on_demand:
             raise
-        return _listen(settings.host, 0)
+        return _listen(server.host, 0)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -269,16 +272,13 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _reached_at(settings: Settings, listening: socket.socket) -> str:
+def _reached_at(url: str | None, listening: socket.socket) -> str:
     """Returns the address at which the other replicas reach this gateway."""
-    if (
-        settings.replica_url is None
-        and ipaddress.ip_address(listening.getsockname()[0]).is_unspecified
-    ):
+    if url is None and ipaddress.ip_address(listening.getsockname()[0]).is_unspecified:
         log.warning(
             "the other gateways cannot reach this one: set TOOLSCRIPT_REPLICA_URL to its address"
         )
-    return settings.replica_url or _url(listening)
+    return url or _url(listening)
 
 
 def _url(listening: socket.socket) -> str:

@@ -4,6 +4,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from toolscript.config.servers import Config
@@ -45,21 +46,21 @@ def file_findings(settings: Settings) -> Iterator[Finding]:
     Where the configuration cannot be used, it and the data directory alone.
     """
     try:
-        config = load(settings)
+        config = load(settings.paths)
     except (ToolscriptError, OSError) as error:
         yield Finding("configuration", ok=False, found=str(error))
-        yield checked("data", _data, settings)
+        yield checked("data", lambda: _data(settings.paths.data_dir))
         return
     yield from _configuration(config)
     yield _permissions(config)
-    yield checked("data", _data, settings)
-    yield checked("tokens", _tokens, settings)
+    yield checked("data", lambda: _data(settings.paths.data_dir))
+    yield checked("tokens", lambda: _tokens(settings, config.key))
 
 
-def checked(what: str, check: Callable[[Settings], Finding], settings: Settings) -> Finding:
+def checked(what: str, check: Callable[[], Finding]) -> Finding:
     """Returns what a check finds, or the error that it raises."""
     try:
-        return check(settings)
+        return check()
     except (ToolscriptError, OSError) as error:
         return Finding(what, ok=False, found=str(error))
 
@@ -96,23 +97,23 @@ def _permissions(config: Config) -> Finding:
     return Finding("permissions", ok=True, found=found)
 
 
-def _data(settings: Settings) -> Finding:
+def _data(data_dir: Path) -> Finding:
     try:
-        make_private(settings.data_dir)
-        with tempfile.TemporaryFile(dir=settings.data_dir) as file:
+        make_private(data_dir)
+        with tempfile.TemporaryFile(dir=data_dir) as file:
             file.write(b"full?")
     except OSError as error:
-        found = f"{settings.data_dir} cannot be written: {error.strerror or error}"
+        found = f"{data_dir} cannot be written: {error.strerror or error}"
         return Finding("data", ok=False, found=found, advice="choose another with --data-dir")
-    check_owner(settings.data_dir)
-    if writable_by_all(settings.data_dir.stat()):
-        found = f"every user may rename what is in {settings.data_dir}"
-        return Finding("data", ok=False, found=found, advice=f"chmod o-w {settings.data_dir}")
-    return Finding("data", ok=True, found=str(settings.data_dir))
+    check_owner(data_dir)
+    if writable_by_all(data_dir.stat()):
+        found = f"every user may rename what is in {data_dir}"
+        return Finding("data", ok=False, found=found, advice=f"chmod o-w {data_dir}")
+    return Finding("data", ok=True, found=str(data_dir))
 
 
-def _tokens(settings: Settings) -> Finding:
-    with opened_tokens(settings, load(settings).key) as store:
+def _tokens(settings: Settings, config_key: str) -> Finding:
+    with opened_tokens(settings, config_key) as store:
         found, is_open = counted(len(store.all()), "token"), not store.protected
     if is_open:
         found += ": every user of this machine may use the gateway, unless it was started on demand"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolscript.config.locations import home_file, key_of, locate, project_file, watched
-from toolscript.config.settings import Settings
+from toolscript.config.settings import PathSettings
 from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile
@@ -27,24 +27,24 @@ _LISTED = 50
 """How many servers of a file are listed."""
 
 
-def config_files(settings: Settings) -> tuple[Path, ...]:
+def config_files(paths: PathSettings) -> tuple[Path, ...]:
     """Returns the configuration's files; see `config.locate`.
 
     A project's file is among them where it is trusted, and where its gateway runs: that goes on
     with what was trusted when the file is edited. Raises `ConfigUntrustedError` if there is
     no other file.
     """
-    files = locate(settings.config, _here(settings.config), os.environ)
-    if settings.config is not None or files[0] == home_file(os.environ):
+    files = locate(paths.config, _here(paths.config), os.environ)
+    if paths.config is not None or files[0] == home_file(os.environ):
         return files
     from toolscript.config.trust import TrustStore  # noqa: PLC0415 - only a project's file needs it
 
-    trust = TrustStore(settings.data_dir)
+    trust = TrustStore(paths.data_dir)
     _ask(files[0], trust)
     try:
         trust.read(files[0])
     except ConfigUntrustedError as error:
-        if GatewayFile(settings.data_dir, key_of(files)).is_locked():
+        if GatewayFile(paths.data_dir, key_of(files)).is_locked():
             return files
         if len(files) == 1:
             raise
@@ -53,21 +53,21 @@ def config_files(settings: Settings) -> tuple[Path, ...]:
     return files
 
 
-def config_stamp(settings: Settings) -> str:
+def config_stamp(paths: PathSettings) -> str:
     """Returns what `Config.stamp` is for the files as they are now."""
-    return stamp(watched(config_files(settings), settings.data_dir))
+    return stamp(watched(config_files(paths), paths.data_dir))
 
 
-def load(settings: Settings) -> "Config":
+def load(paths: PathSettings) -> "Config":
     """Loads the configuration; asks on a terminal about a project's file first."""
     from toolscript.config.servers import load_config  # noqa: PLC0415 - see above
     from toolscript.config.trust import TrustStore  # noqa: PLC0415 - the same
 
-    trust, here = TrustStore(settings.data_dir), _here(settings.config)
-    project = None if settings.config else project_file(here, os.environ)
+    trust, here = TrustStore(paths.data_dir), _here(paths.config)
+    project = None if paths.config else project_file(here, os.environ)
     if project is not None:
         _ask(project, trust)
-    config = load_config(settings.config, here, os.environ, trust)
+    config = load_config(paths.config, here, os.environ, trust)
     for line in filter(None, (config.refused, *config.key_problems)):
         _warn(line)
     return config

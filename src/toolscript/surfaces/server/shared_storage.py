@@ -17,7 +17,7 @@ def opened_shared(settings: Settings) -> "Generator[Shared | None]":
 
     Raises `ConfigError` and `DatabaseUnavailableError`.
     """
-    if settings.database is None:
+    if settings.database.url is None:
         yield None
         return
     from toolscript.postgres.shared_stores import shared_of  # noqa: PLC0415 - most have no database
@@ -37,4 +37,4 @@ def opened_tokens(settings: Settings, config_key: str) -> Generator[TokenStore]:
     Raises what `opened_shared` raises.
     """
     with opened_shared(settings) as shared:
-        yield TokenStore(settings.data_dir, config_key, shared and shared.records("tokens"))
+        yield TokenStore(settings.paths.data_dir, config_key, shared and shared.records("tokens"))
