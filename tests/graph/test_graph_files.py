@@ -3,13 +3,6 @@ import pytest
 from toolscript.errors import InputError
 from toolscript.graph.graph_files import read
 
-TASKS = """
-workflows:
-- tasks:
-  - {id: 1, tool: git__diff}
-  - {id: 2, tool: files__write, depends_on: [1]}
-  - {id: 3, tool: mail__send, depends_on: [2]}
-"""
 PAIRS = (("git__diff", "files__write"), ("files__write", "mail__send"))
 
 
@@ -19,8 +12,7 @@ PAIRS = (("git__diff", "files__write"), ("files__write", "mail__send"))
     [
         "workflows: [{name: t, steps: ['git:diff', files__write, mail__send]}]",
         '{"workflows": [{"steps": ["git__diff", "files__write", "mail__send"]}]}',
-        "workflows:\n  - edges: [['git__diff', 'files:write'], ['files:write', 'mail__send']]\n",
-        TASKS,
+        "workflows:\n  - steps: [git:diff, 'files:write', mail__send]\n",
     ],
 )
 def test_a_template_in_every_form(text: str) -> None:
@@ -53,11 +45,7 @@ def test_dependencies_and_sequences() -> None:
             "workflows: [steps: [a__b, c]]",
             r"workflows\[0\].steps: 'c' is no tool; expected server__tool",
         ),
-        ("workflows: [edges: [[a__b]]]", r"length >= 2 - at `\$.workflows\[0\].edges\[0\]`"),
-        (
-            "workflows: [tasks: [{id: 1, tool: a__b, depends_on: [9]}]]",
-            "depends on '9', which is no task",
-        ),
+        ("dependencies: [[a__b]]", r"length >= 2 - at `\$.dependencies\[0\]`"),
         ("sequences: [a__b]", r"Expected `array`, got `str` - at `\$.sequences\[0\]`"),
         ("x" * 17_000_000, "at most 16000000 are read"),
     ],

@@ -255,7 +255,6 @@ def test_the_commands(place: Cli, *, running: bool) -> None:
     assert "before it" in related
     assert f"needed by {IDS[2]}: declared" in related
     assert place.json("graph", "stats")["edges"] == 4
-    assert place("graph", "show", "--output", "dot").stdout.startswith("digraph")
     assert place.json("graph", "show", "--limit", "1")["edges"][0]["source"].startswith("notes__")
     gone = place("graph", "clear")
     assert gone.stdout == "forgot 4 edges and 5 calls\n"
@@ -326,7 +325,6 @@ def test_a_limited_token_teaches_nobody(place: Cli, limit: tuple[str, str]) -> N
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/graph?format=png", "choose one of json, dot"),
         ("/graph?limit=many", "expected a whole number"),
         ("/graph/related", "the parameter tool is missing"),
     ],

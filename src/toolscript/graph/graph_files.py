@@ -4,15 +4,12 @@ One YAML or JSON document, an object with any of
 
     workflows:
       - steps: [git__git_diff, files__write_file]
-      - edges: [[git__git_diff, files__write_file]]
-      - tasks: [{id: a, tool: git__git_diff}, {id: b, tool: files__write_file, depends_on: [a]}]
     dependencies: [[files__move_file, files__list_directory]]
     sequences: [[git__git_status, {tool: git__git_commit, ok: false}]]
 
 A tool is named by its id, ``server__tool`` or ``server:tool``.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -30,16 +27,8 @@ _Pair: TypeAlias = Annotated[list[Any], msgspec.Meta(min_length=2)]
 """The first two entries are tools; others are comments."""
 
 
-class _Task(msgspec.Struct):
-    id: str | int
-    tool: str
-    depends_on: _Rows[str | int] = []
-
-
 class _Workflow(msgspec.Struct):
     steps: _Rows[str] = []
-    edges: _Rows[_Pair] = []
-    tasks: _Rows[_Task] = []
 
 
 class _LoggedCall(msgspec.Struct):
@@ -107,23 +96,10 @@ def imported(value: Any) -> ImportedGraph:
 
 
 def _template(workflow: _Workflow, where: str) -> Template:
-    pairs = [
-        *pairwise(_tool(step, f"{where}.steps") for step in workflow.steps),
-        *(_pair(pair, f"{where}.edges[{at}]") for at, pair in enumerate(workflow.edges)),
-        *_task_pairs(workflow.tasks, f"{where}.tasks"),
-    ]
+    pairs = tuple(pairwise(_tool(step, f"{where}.steps") for step in workflow.steps))
     if not pairs:
-        raise InputError(f"{where} leads nowhere; expected steps, edges or tasks with two tools")
-    return Template(pairs=tuple(pairs))
-
-
-def _task_pairs(tasks: list[_Task], where: str) -> Iterator[tuple[str, str]]:
-    tools = {str(task.id): _tool(task.tool, where) for task in tasks}
-    for at, task in enumerate(tasks):
-        for before in map(str, task.depends_on):
-            if before not in tools:
-                raise InputError(f"{where}[{at}] depends on {before[:60]!r}, which is no task")
-            yield tools[before], tools[str(task.id)]
+        raise InputError(f"{where} leads nowhere; expected steps, a list of two tools or more")
+    return Template(pairs=pairs)
 
 
 def _call(call: str | _LoggedCall, where: str) -> tuple[str, bool]:

@@ -7,7 +7,7 @@ import click
 
 from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.options import output_choice, output_option, settings_options
+from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_answer
 from toolscript.text.display import counted, encodable
 
@@ -20,7 +20,7 @@ def graph() -> None:
 
 
 @graph.command()
-@output_choice("A table, JSON, or DOT, of which Graphviz makes a picture.", "table", "json", "dot")
+@output_option
 @click.option(
     "--limit",
     type=int,
@@ -33,9 +33,6 @@ def show(output: str, limit: int, **flags: Any) -> None:
     """Show the strongest edges, strongest first."""
     with connected(flags, embed=False) as client:
         answer = client.get("/graph", [("limit", limit)])
-    if output == "dot":
-        _print_dot(answer["edges"])
-        return
     rows = [_row(edge) for edge in answer["edges"]]
     empty = _nothing_shown(answer["stats"] or {})
     print_answer(answer, output, ["From", "To", "Kind", "Weight", "Times"], rows, empty=empty)
@@ -76,8 +73,7 @@ def stats(output: str, **flags: Any) -> None:
 def import_(file: Path, **flags: Any) -> None:
     """Learn workflows, dependencies and logs of calls from FILE.
 
-    FILE is YAML or JSON. A workflow has steps, edges or tasks: see the guide on
-    the graph.
+    FILE is YAML or JSON. See the guide on the graph.
     """
     try:
         text = encodable(file.read_text("utf-8"))
@@ -117,20 +113,13 @@ def _request_body(text: str) -> bytes:
     ]
     return msgspec.json.encode(
         {
-            "workflows": [{"edges": template.pairs} for template in contents.templates],
+            "workflows": [
+                {"steps": pair} for template in contents.templates for pair in template.pairs
+            ],
             "dependencies": contents.dependencies,
             "sequences": sequences,
         }
     )
-
-
-def _print_dot(edges: list[dict[str, Any]]) -> None:
-    import msgspec  # noqa: PLC0415 - not for the help
-
-    from toolscript.graph.base import Edge  # noqa: PLC0415 - not for the help
-    from toolscript.graph.dot_format import to_dot  # noqa: PLC0415 - not for the help
-
-    click.echo(to_dot(msgspec.convert(edges, list[Edge])), nl=False)
 
 
 def _nothing_shown(stats: dict[str, Any]) -> str:

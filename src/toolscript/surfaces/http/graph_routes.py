@@ -4,12 +4,10 @@ from typing import Any
 
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.config.settings import Option
 from toolscript.errors import DeniedError, InputError
-from toolscript.graph.dot_format import to_dot
 from toolscript.graph.graph_files import imported
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
@@ -21,8 +19,6 @@ from toolscript.types import Grant
 
 ENDPOINTS = Endpoints()
 EDGES = Option("limit", int, 50, "", bounds=(1, 1000))
-_FORMAT = Option("format", str, "json", "", choices=("json", "dot"))
-_DOT_TYPE = "text/vnd.graphviz"
 
 
 @ENDPOINTS.add(
@@ -30,12 +26,9 @@ _DOT_TYPE = "text/vnd.graphviz"
     "/graph",
     GraphAnswer,
     parameter("limit", "At most this many edges.", {"type": "integer", "maximum": 1000}),
-    parameter("format", "As JSON, or as DOT for Graphviz.", {"enum": list(_FORMAT.choices)}),
-    media_type=_DOT_TYPE,
 )
 async def graph(app: App, request: Request) -> Any:
     """What is used together: how much is known, and the strongest edges."""
-    form = parsed(request, _FORMAT, "json")
     limit = parsed(request, EDGES, EDGES.default)
     learning = _learning(app)
     grant = grant_of(request)
@@ -46,9 +39,7 @@ async def graph(app: App, request: Request) -> Any:
 
     allows = None if grant.is_everything and not denied else may_see
     edges = await anyio.to_thread.run_sync(learning.graph.strongest, limit, allows)
-    if form == "json":
-        return GraphAnswer(stats=learning.graph.stats() if grant.is_whole else None, edges=edges)
-    return Response(to_dot(edges), media_type=_DOT_TYPE)
+    return GraphAnswer(stats=learning.graph.stats() if grant.is_whole else None, edges=edges)
 
 
 @ENDPOINTS.add(
