@@ -51,7 +51,7 @@ from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.service import SkillService
 from toolscript.text.display import printable
-from toolscript.tracing import span, tool_call
+from toolscript.tracing import fail, span, tool_call
 from toolscript.types import (
     EVERYTHING,
     TOOL_CLASSES,
@@ -421,7 +421,7 @@ class App:
             with tool_call(tool.server, tool.name) as current:
                 result = await catalogue.request(tool.server, "tools/call", params, caller)
                 if result.get("isError"):
-                    current.fail("tool_error")
+                    fail(current, "tool_error")
         except UpstreamError:
             learn(succeeded=False)
             raise
