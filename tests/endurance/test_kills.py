@@ -163,6 +163,6 @@ def test_m12_a_login_survives_kills_while_it_is_refreshed(
     tmp_path: Path, storage: dict[str, str], effort: Effort
 ) -> None:
     """upstream:transports: what the provider answers to a killed process is taken over."""
-    result = kill_while_refreshing(tmp_path, effort.times(100, 3), seed=3, storage=storage)
+    result = kill_while_refreshing(tmp_path, effort.times(30, 3), seed=3, storage=storage)
     assert result["during the request"], result
     assert (result["lost"], result["used twice"]) == (0, 0), result
