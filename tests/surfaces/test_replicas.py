@@ -35,7 +35,7 @@ from tests.support import (
     write_config,
 )
 from tests.surfaces.mcp.test_mcp import MODES, Mode, said, talk
-from tests.surfaces.mcp.test_replicas import Wire
+from tests.surfaces.mcp.test_mcp_replicas import Wire
 
 from toolscript.postgres import schema
 from toolscript.postgres.database import Database
