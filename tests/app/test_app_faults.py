@@ -1,9 +1,7 @@
 """Faults of a signal: a search that does not end is ended, one that cannot index is told."""
 
 import inspect
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
 
 import anyio
 import pytest
@@ -15,15 +13,14 @@ from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.config.servers import Config
-from toolscript.embedding.base import Encoder, Vectors
+from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
-from toolscript.errors import SearchTimeoutError, UnreachableError
+from toolscript.errors import SearchTimeoutError
 from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.retrieval import live_index
-from toolscript.retrieval.base import Corpus, EmbeddingSignal
+from toolscript.retrieval.base import EmbeddingSignal
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
 from toolscript.retrieval.profiles import search_profile
@@ -110,57 +107,3 @@ def test_a_fault_while_indexing_is_told_and_hangs_nobody(
     [told] = anyio.run(scenario)
     assert told == "index: out of date (RuntimeError: out of order)"
     assert "the tools could not be indexed" in caplog.text
-
-
-class Repaired(Broken):
-    """Fails the first time."""
-
-    def __init__(self) -> None:
-        self._failures = 1
-
-    def prepare(self, corpus: Corpus) -> Iterator[int]:
-        self._failures -= 1
-        return super().prepare(corpus) if self._failures == 0 else iter(())
-
-
-class ReachedLater:
-    """A model that cannot be reached for the first documents."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self._failures = 1
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._encoder, name)
-
-    def documents(self, texts: Sequence[str]) -> Vectors:
-        self._failures -= 1
-        if self._failures == 0:
-            raise UnreachableError("the model cannot be reached")
-        return self._encoder.documents(texts)
-
-
-@pytest.mark.parametrize("kind", ["fails", "cannot be reached"])
-def test_what_was_not_indexed_in_full_is_indexed_again(
-    tmp_path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, *, kind: str
-) -> None:
-    """search:degraded: though no tool has changed."""
-    monkeypatch.setattr(live_index, "RETRY_S", 0.2)
-    later = cast("Encoder", ReachedLater(encoder))
-    unreached = SemanticSignal(LazyModel(lambda: Loaded(later)), lambda: None)
-    signal = Repaired() if kind == "fails" else unreached
-
-    async def scenario() -> str:
-        async with application(signal, tmp_path).running() as app:
-            await app.ready()
-            [first] = (await app.search(SearchRequest(text="read"))).degraded
-            while (await app.search(SearchRequest(text="read"))).degraded:  # noqa: ASYNC110 - a search has no event
-                await anyio.sleep(0.02)
-            return first
-
-    async def bounded() -> str:
-        with anyio.fail_after(20):
-            return await scenario()
-
-    told = anyio.run(bounded)
-    assert told.startswith("index: out of date" if kind == "fails" else "semantic: 1 of 1 tools")

@@ -19,7 +19,6 @@ from tests.support import (
     until,
     write_config,
 )
-from toolscript.app import kept_questions
 from toolscript.app.kept_questions import KeptQuestions
 from toolscript.bootstrap import Wiring
 from toolscript.errors import (
@@ -387,11 +386,8 @@ def test_a_skill_that_is_called_like_a_pattern_opens_no_other(tmp_path: Path) ->
         assert "Text of secre?." in page.text
 
 
-def test_more_questions_than_can_be_read_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept_questions, "_MAX_BYTES", 1000)
-    questions = KeptQuestions(FileRecords(tmp_path), "questions.jsonl")
+def test_more_questions_than_can_be_read_are_not_kept(tmp_path: Path) -> None:
+    questions = KeptQuestions(FileRecords(tmp_path), "questions.jsonl", max_bytes=1000)
     questions.keep("a" * 500, "s__t")
     with pytest.raises(InputError, match="at most 1000 bytes"):
         questions.keep("b" * 500, "s__t")

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import trust
-from toolscript.config import follower as following
 from toolscript.config import locations
 from toolscript.config import servers as configuration
-from toolscript.config.follower import Follower
+from toolscript.config.follower import RETRY_S, Follower
 from toolscript.config.servers import Config
 from toolscript.config.trust import TrustStore
 
@@ -23,7 +22,7 @@ def write(path: Path, **servers: object) -> None:
     trust(path.parent.parent / "data", path)
 
 
-def follower(cwd: Path, home: Path) -> Follower:
+def follower(cwd: Path, home: Path, retry_s: float = RETRY_S) -> Follower:
     environ, store = {"HOME": str(home)}, TrustStore(cwd.parent / "data")
 
     def watched() -> tuple[Path, ...]:
@@ -32,7 +31,7 @@ def follower(cwd: Path, home: Path) -> Follower:
     def load() -> Config:
         return configuration.load_config(None, cwd, environ, store)
 
-    return Follower(load(), watched, load)
+    return Follower(load(), watched, load, retry_s)
 
 
 @pytest.fixture
@@ -107,11 +106,10 @@ def test_another_gateways_configuration_is_not_taken_over(tmp_path: Path, projec
     assert followed.problem.startswith(f"the configuration would now be {project}, which is")
 
 
-def test_a_file_that_is_back_as_it_was_is_no_problem(
-    followed: Follower, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_back_as_it_was_is_no_problem(project: Path, tmp_path: Path) -> None:
     """upstream:live: as after a remount, with nothing that has changed."""
-    monkeypatch.setattr(following, "RETRY_S", 0.0)
+    write(project, a=GOOD)
+    followed = follower(project.parent, tmp_path / "home", retry_s=0)
     followed.poll()
     away = project.with_suffix(".away")
     project.rename(away)
@@ -122,11 +120,10 @@ def test_a_file_that_is_back_as_it_was_is_no_problem(
     assert followed.problem == ""
 
 
-def test_a_change_that_cannot_be_read_at_first_is_read_later(
-    followed: Follower, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_that_cannot_be_read_at_first_is_read_later(project: Path, tmp_path: Path) -> None:
     """upstream:live: a failure of the moment leaves the file as it is."""
-    monkeypatch.setattr(following, "RETRY_S", 0.0)
+    write(project, a=GOOD)
+    followed = follower(project.parent, tmp_path / "home", retry_s=0)
     followed.poll()
     write(project, b=GOOD)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

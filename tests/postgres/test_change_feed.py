@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import until
 from toolscript.postgres import change_feed
-from toolscript.postgres.change_feed import ChangeFeed
+from toolscript.postgres.change_feed import MOST_CHANGES, ChangeFeed
 from toolscript.postgres.database import Database
 
 pytestmark = pytest.mark.pooled
@@ -19,9 +19,9 @@ Connect = Callable[[], Database]
 class Followed:
     """A feed that notes what it tells."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, most: int = MOST_CHANGES) -> None:
         self.told: list[frozenset[str] | None] = []
-        self.feed = ChangeFeed(database, "default")
+        self.feed = ChangeFeed(database, "default", most=most)
         self.feed.subscribe("test", self._note)
         self.feed.start()
 
@@ -75,9 +75,8 @@ def test_a_transaction_that_is_undone_tells_nothing(connect: Connect) -> None:
     until(lambda: ours.names == {"a"}, "the later one is told")
 
 
-def test_very_many_changes_count_as_all(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_feed, "_MOST", 3)
-    ours, theirs = Followed(connect()), connect()
+def test_very_many_changes_count_as_all(connect: Connect) -> None:
+    ours, theirs = Followed(connect(), most=3), connect()
     added(theirs, "a", "b", "c", "d")
     until(lambda: None in ours.told, "every value counts as changed")
     added(theirs, "e")

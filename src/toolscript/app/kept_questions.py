@@ -16,7 +16,7 @@ from toolscript.types import Grant, SearchRequest, SearchResult
 MAX_QUESTIONS = 1000
 MAX_RELEVANT = 20
 """Tools that one question may have."""
-_MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 _NAME = "questions"
 """Of the record that has them."""
 
@@ -53,9 +53,11 @@ class KeptQuestions:
     Args:
         records: Where the questions are.
         place: Where that is, for people: the path of the file.
+        max_bytes: The most bytes that all questions together may have.
     """
 
-    def __init__(self, records: Records, place: str) -> None:
+    def __init__(self, records: Records, place: str, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
         self.place = place
         self._records = records
 
@@ -94,8 +96,8 @@ class KeptQuestions:
     def _write(self, questions: dict[str, tuple[str, ...]]) -> None:
         rows = (KeptQuestion(query, relevant) for query, relevant in questions.items())
         content = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        if len(content) > _MAX_BYTES:
-            raise InputError(f"at most {_MAX_BYTES} bytes of questions are kept; drop some")
+        if len(content) > self._max_bytes:
+            raise InputError(f"at most {self._max_bytes} bytes of questions are kept; drop some")
         self._records.write(_NAME, content)
 
 

@@ -20,20 +20,25 @@ from toolscript.storage.atomic_files import stamp
 log = logging.getLogger(__name__)
 POLL_S = 0.25
 RETRY_S = 5.0
-"""How long a configuration that could not be used is left before it is read again: what kept it
-from being read may be over, with the file as it was."""
+"""Seconds before a configuration that could not be used is read again: the reason may be over."""
 
 
 class Follower:
     """Loads the configuration again whenever one of its files has changed.
 
     ``watched`` returns the files, ``load`` reads them. A configuration that cannot be used is
-    skipped: the gateway keeps the one it has, and `problem` says why.
+    skipped: the gateway keeps the one it has, and `problem` says why; it is read again after
+    ``retry_s`` seconds even if its files stay as they are.
     """
 
     def __init__(
-        self, current: Config, watched: Callable[[], tuple[Path, ...]], load: Callable[[], Config]
+        self,
+        current: Config,
+        watched: Callable[[], tuple[Path, ...]],
+        load: Callable[[], Config],
+        retry_s: float = RETRY_S,
     ) -> None:
+        self._retry_s = retry_s
         self._current = current
         self._stamp = ""
         self._retry_at = math.inf
@@ -81,4 +86,4 @@ class Follower:
     def _report(self, problem: str) -> None:
         if problem != self.problem:
             log.warning("the configuration stays as it was: %s", problem)
-        self.problem, self._retry_at = problem, time.monotonic() + RETRY_S
+        self.problem, self._retry_at = problem, time.monotonic() + self._retry_s

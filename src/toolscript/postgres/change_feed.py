@@ -31,7 +31,7 @@ KEPT_S = 3600.0
 """How long rows are kept. A gateway that has read none for half of that reads all values again."""
 TRIM_EVERY_S = 600.0
 _CHANNEL = "toolscript"
-_MOST = 10_000
+MOST_CHANGES = 10_000
 """Where more values have changed since the last look, every value counts as changed."""
 _TRIM = "delete from toolscript.feed where written_at < now() - make_interval(secs => $1)"
 _SNAPSHOT = """
@@ -82,9 +82,17 @@ class ChangeFeed:
         database: Where the changes are.
         catalogue: Whose changes are read.
         direct_url: An address without a pooler before it, for notifications; None for none.
+        most: With so many changes at once every value counts as changed.
     """
 
-    def __init__(self, database: Database, catalogue: str, direct_url: str | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        catalogue: str,
+        direct_url: str | None = None,
+        most: int = MOST_CHANGES,
+    ) -> None:
+        self._most = most
         self._database = database
         self._catalogue = catalogue
         self._direct_url = direct_url
@@ -165,8 +173,8 @@ class ChangeFeed:
         snapshot, seen = await _Snapshot.taken(connection), self._seen
         if seen is None or not seen.precedes(snapshot) or self.age_s > KEPT_S / 2:
             return snapshot, None
-        rows = await connection.fetch(_READ, self._catalogue, seen.text, _MOST)
-        return snapshot, rows if len(rows) < _MOST else None
+        rows = await connection.fetch(_READ, self._catalogue, seen.text, self._most)
+        return snapshot, rows if len(rows) < self._most else None
 
     async def _tell(self, store: str, names: frozenset[str] | None) -> None:
         for tell in self._subscribers.get(store, ()):

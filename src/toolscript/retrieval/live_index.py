@@ -56,8 +56,13 @@ class LiveIndex(Generic[C]):
     """
 
     def __init__(
-        self, engine: SearchEngine, feed: Feed[C], search_timeout_s: float = SEARCH_TIMEOUT_S
+        self,
+        engine: SearchEngine,
+        feed: Feed[C],
+        search_timeout_s: float = SEARCH_TIMEOUT_S,
+        retry_s: float = RETRY_S,
     ) -> None:
+        self._retry_s = retry_s
         self.engine = engine
         self.fault = ""
         """Why the index is out of date; empty while it is not."""
@@ -103,12 +108,13 @@ class LiveIndex(Generic[C]):
 
     async def run(self) -> None:
         """Index and save each catalogue as it comes, until cancelled."""
-        pause_s = RETRY_S
+        pause_s = self._retry_s
         while True:
             with anyio.move_on_after(math.inf if self._documents is not None else pause_s):
                 await self._feed.changed(self._indexed)
             catalogue = self._feed.catalogue
-            pause_s = RETRY_S if catalogue is not self._indexed else min(2 * pause_s, MAX_RETRY_S)
+            is_new = catalogue is not self._indexed
+            pause_s = self._retry_s if is_new else min(2 * pause_s, MAX_RETRY_S)
             await anyio.to_thread.run_sync(self._update, catalogue)
             self._indexed = catalogue
             self._step.set()

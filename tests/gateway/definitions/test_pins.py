@@ -1,12 +1,6 @@
 """Definitions that were accepted: what is a change, what is held, and what survives."""
 
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -23,8 +17,13 @@ from hypothesis import strategies as st
 from tests.support import date_pins
 from toolscript.embedding.base import Vectors
 from toolscript.errors import DecisionStorageError
-from toolscript.gateway.definitions import comparison
-from toolscript.gateway.definitions.comparison import MAX_EARLIER, HeldTool, Reviewed, trust_of
+from toolscript.gateway.definitions.comparison import (
+    MAX_COMPARED,
+    MAX_EARLIER,
+    HeldTool,
+    Reviewed,
+    trust_of,
+)
 from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
@@ -248,20 +247,18 @@ def test_of_two_vanished_tools_the_nearer_one_is_the_former(tmp_path: Path) -> N
     assert held.before["name"] == "commit_all"
 
 
-def test_a_listing_with_too_many_pairs_to_compare_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(comparison, "MAX_COMPARED", 5)
+def test_a_listing_with_too_many_pairs_to_compare_is_held(tmp_path: Path) -> None:
+    """A thousand new tools for a thousand and one that have vanished."""
 
     def listing(letter: str, count: int) -> list[ToolSpec]:
         return [changed(name=f"{letter}{n}", description=f"{letter * 9}{n}") for n in range(count)]
 
-    pins = DefinitionPins(tmp_path, "key")
-    pins.review(GIT, listing("a", 3))
-    reviewed = pins.review(GIT, listing("b", 2))
+    pins, many = DefinitionPins(tmp_path, "key"), math.isqrt(MAX_COMPARED)
+    pins.review(GIT, listing("a", many + 1))
+    reviewed = pins.review(GIT, listing("b", many))
     assert {held.reason for held in reviewed.held} == {"new"}
     assert not reviewed.accepted
-    assert names(pins.review(GIT, [*listing("a", 3), *listing("c", 9)]))[1] == []
+    assert names(pins.review(GIT, [*listing("a", many + 1), *listing("c", 9)]))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -334,51 +331,6 @@ def test_no_setting_approves_what_was_lost(tmp_path: Path, *, auto: bool) -> Non
     DefinitionPins(tmp_path, "key").review(spec, [TOOL])
     (tmp_path / "pins" / "key" / "git.json").write_text("{", "utf-8")
     assert names(DefinitionPins(tmp_path, "key").review(spec, [TOOL])) == ([], ["commit"])
-
-
-WRITER = """
-import sys
-from pathlib import Path
-import msgspec
-from toolscript.gateway.definitions.pins import DefinitionPins
-from toolscript.types import ServerSpec, ToolSpec
-
-pins, spec = DefinitionPins(Path(sys.argv[1]), "key"), ServerSpec(name="git", transport="stdio")
-tools = [ToolSpec(server="git", name="t0", description="the first definition of this tool")]
-pins.review(spec, tools)
-print("ready", flush=True)
-changed = ToolSpec(server="git", name="t0", description="a changed definition of this very tool")
-for number in range(1, 1_000_000):
-    text = f"tool number {number} does something of its own {number * 7919}"
-    tools.append(ToolSpec(server="git", name=f"t{number}", description=text))
-    pins.review(spec, [changed, *tools[1:]])
-    print(number, flush=True)
-"""
-
-
-def test_a_kill_at_any_moment_loses_no_pin_and_approves_nothing(tmp_path: Path) -> None:
-    luck = random.Random(18)  # noqa: S311 - when to kill is no secret
-    for round_ in range(12):
-        folder = tmp_path / str(round_)
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(luck.uniform(0, 0.15))
-            os.kill(process.pid, signal.SIGKILL)
-            said = process.stdout.read().split("\n")
-        written = max((int(line) for line in said[:-1] if line), default=0)
-        spec = ServerSpec(name="git", transport="stdio")
-        first = ToolSpec(server="git", name="t0", description="the first definition of this tool")
-        changed_one = msgspec.structs.replace(
-            first, description="a changed definition of this very tool"
-        )
-        pins = DefinitionPins(folder, "key")
-        file = json.loads((folder / "pins" / "key" / "git.json").read_bytes())
-        assert len(file["content"]["pins"]) in {written + 1, written + 2}
-        assert names(pins.review(spec, [first])) == (["t0"], [])
-        assert names(pins.review(spec, [changed_one])) == ([], ["t0"])
 
 
 _JSON = st.recursive(

@@ -8,8 +8,7 @@ import anyio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from toolscript.surfaces.http import request_input
-from toolscript.surfaces.http.request_input import BodyLimit
+from toolscript.surfaces.http.request_input import BodyBounds, BodyLimit
 
 POST: Scope = {"type": "http", "method": "POST", "path": "/search", "headers": []}
 PIECE = b"x" * 20_000
@@ -23,12 +22,9 @@ async def read(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": message["body"]})
 
 
-def test_a_request_that_is_cancelled_while_its_body_arrives_counts_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_request_that_is_cancelled_while_its_body_arrives_counts_no_more() -> None:
     """As where its token ends."""
-    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 50_000)
-    limit = BodyLimit(read)
+    limit = BodyLimit(read, BodyBounds(all_bytes=50_000))
 
     async def begin(seconds: float) -> list[Message]:
         waiting: list[Message] = [{"type": "http.request", "body": PIECE, "more_body": True}]
@@ -98,19 +94,14 @@ def ends(limit: BodyLimit, application: Receiving, *pieces: bytes) -> bool:
     return application.last == "http.disconnect"
 
 
-@pytest.fixture
-def check() -> Check:
+def check_of(bounds: BodyBounds) -> Check:
     application = Receiving()
-    limit = BodyLimit(application)
-    return partial(ends, limit, application)
+    return partial(ends, BodyLimit(application, bounds), application)
 
 
-def test_a_line_of_a_stream_has_the_bounds_of_a_body(
-    monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
-) -> None:
+def test_a_line_of_a_stream_has_the_bounds_of_a_body() -> None:
     """Lines that are complete do not add up."""
-    monkeypatch.setattr(request_input, "MAX_BODY_BYTES", 50_000)
-    monkeypatch.setattr(request_input, "MAX_BRACKETS", 30)
+    check = check_of(BodyBounds(body_bytes=50_000, brackets=30))
     assert not check(*[PIECE + b"\n"] * 9)
     assert not check(PIECE, PIECE, b"\n" + PIECE, PIECE)
     assert check(PIECE, PIECE, PIECE)
@@ -119,11 +110,9 @@ def test_a_line_of_a_stream_has_the_bounds_of_a_body(
     assert check(b"\n" + b"[" * 20, b"{" * 20)
 
 
-def test_unfinished_lines_count_with_all_bodies(
-    monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
-) -> None:
+def test_unfinished_lines_count_with_all_bodies() -> None:
     """And no more once their streams have ended."""
-    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 50_000)
+    check = check_of(BodyBounds(all_bytes=50_000))
     for _ in range(5):
         assert not check(PIECE, PIECE)
     assert check(PIECE, PIECE, PIECE)
@@ -131,11 +120,8 @@ def test_unfinished_lines_count_with_all_bodies(
 
 
 @pytest.mark.parametrize(("length", "status"), [(16, 200), (17, 503)])
-def test_a_small_request_is_served_while_large_ones_fill_the_room(
-    monkeypatch: pytest.MonkeyPatch, length: int, status: int
-) -> None:
-    monkeypatch.setattr(request_input, "MAX_BODIES_BYTES", 50_000)
-    limit = BodyLimit(read)
+def test_a_small_request_is_served_while_large_ones_fill_the_room(length: int, status: int) -> None:
+    limit = BodyLimit(read, BodyBounds(all_bytes=50_000))
     limit.count(50_000)
     sent: list[Any] = []
 
@@ -149,11 +135,9 @@ def test_a_small_request_is_served_while_large_ones_fill_the_room(
     assert sent[0]["status"] == status
 
 
-def test_a_line_has_to_arrive_in_time(
-    monkeypatch: pytest.MonkeyPatch, check: Callable[..., bool]
-) -> None:
+def test_a_line_has_to_arrive_in_time() -> None:
     """A stream without an unfinished line may be silent for as long as it likes."""
-    monkeypatch.setattr(request_input, "LINE_S", 0.01)
+    check = check_of(BodyBounds(line_s=0.01))
     assert check(PIECE)
     assert check(PIECE + b"\n" + PIECE)
     assert not check(PIECE + b"\n")

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
@@ -19,17 +20,26 @@ from toolscript.surfaces.server.request_log import is_stream
 from toolscript.text.display import printable
 
 log = logging.getLogger(__name__)
-MAX_BODY_BYTES = 4 * 1024 * 1024
-MAX_BODIES_BYTES = 64 * 1024 * 1024
-"""Of all requests together that are under way."""
 SMALL_BODY_BYTES = 16 * 1024
 """A body of at most so many bytes is read however much others send; connections are bounded."""
-LINE_S = 60.0
-"""Seconds that a message of a stream may take, as the body of a request may."""
-MAX_BRACKETS = 200_000
-"""Each may begin an object or a list, which takes much more memory and time than its bytes."""
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBounds:
+    """The bounds of the bodies of requests."""
+
+    body_bytes: int = 4 * 1024 * 1024
+    all_bytes: int = 64 * 1024 * 1024
+    """Bytes of all requests together that are under way."""
+    brackets: int = 200_000
+    """Each may begin an object or a list, which takes much more memory and time than its bytes."""
+    line_s: float = 60.0
+    """Seconds that a message of a stream may take, as the body of a request may."""
+
+
+BODY_BOUNDS = BodyBounds()
 
 
 class BodyLimit:
@@ -40,7 +50,8 @@ class BodyLimit:
     database takes in no text, is refused.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, bounds: BodyBounds = BODY_BOUNDS) -> None:
+        self.bounds = bounds
         self._app = app
         self._bytes = 0
 
@@ -97,13 +108,14 @@ class BodyLimit:
 
     def check(self, length: int, brackets: int) -> None:
         """Raises `InputError` or `NotReadyError` for a body, or all together, beyond a bound."""
-        if length > MAX_BODY_BYTES:
-            what = f"the body is too long; at most {MAX_BODY_BYTES} bytes are read"
+        bounds = self.bounds
+        if length > bounds.body_bytes:
+            what = f"the body is too long; at most {bounds.body_bytes} bytes are read"
             raise InputError(what)
-        if brackets > MAX_BRACKETS:
-            what = f"the body has too many brackets; at most {MAX_BRACKETS} are read"
+        if brackets > bounds.brackets:
+            what = f"the body has too many brackets; at most {bounds.brackets} are read"
             raise InputError(what)
-        if self._bytes > MAX_BODIES_BYTES and length > SMALL_BODY_BYTES:
+        if self._bytes > bounds.all_bytes and length > SMALL_BODY_BYTES:
             what = "requests with much in them are under way already; try again in a moment"
             raise NotReadyError(what)
 
@@ -133,7 +145,7 @@ class _LineLimit:
             except ToolscriptError as problem:
                 return _disconnect(str(problem))
             return message
-        return _disconnect(f"a message did not arrive within {LINE_S:g} s")
+        return _disconnect(f"a message did not arrive within {self._limit.bounds.line_s:g} s")
 
     def _count(self, piece: bytes) -> None:
         self._brackets += piece.count(b"[") + piece.count(b"{")
@@ -148,7 +160,7 @@ class _LineLimit:
         if not self.length:
             self._deadline = math.inf
         elif is_new or self._deadline == math.inf:
-            self._deadline = anyio.current_time() + LINE_S
+            self._deadline = anyio.current_time() + self._limit.bounds.line_s
 
 
 def _disconnect(problem: str) -> Message:
