@@ -39,6 +39,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile, skills_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.retrieval.stored_search import StoredSearch
 from toolscript.skills.folders import AddedFolders, SkillFolders
 from toolscript.skills.scanner import SkillMode
 from toolscript.skills.service import SkillService
@@ -52,7 +53,6 @@ from toolscript.storage.file_records import FileRecords
 from toolscript.types import ServerSpec
 
 if TYPE_CHECKING:
-    from toolscript.postgres.candidates import DatabaseCandidates
     from toolscript.postgres.shared_stores import Shared
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ def application(
         settings.search.alpha, settings.search.limit, settings.search.threshold
     )
     meaning = semantic if wiring.embed else None
-    stored = _stored_candidates(settings, shared, meaning, learning)
+    stored = _stored_search(settings, shared, meaning, learning)
 
     def accepted_at(identifier: str) -> int:
         return gateway.catalogue.accepted_at(identifier)  # the latest catalogue's
@@ -204,36 +204,31 @@ def open_shared(settings: Settings) -> "Shared | None":
     return shared
 
 
-def _stored_candidates(
+def _stored_search(
     settings: Settings,
     shared: "Shared | None",
     semantic: SemanticSignal | None,
     learning: Learning | None,
-) -> "DatabaseCandidates | None":
-    """Returns the index in the database; None if searches look in memory, as in commands."""
+) -> StoredSearch | None:
+    """Returns the search in the database; None if searches look in memory, as in commands."""
     if settings.database.candidates == "memory":
         return None
     if shared is None:
         raise ConfigError("TOOLSCRIPT_CANDIDATES is database, which needs TOOLSCRIPT_DATABASE too")
     if shared.replication is None:
         return None
-    from toolscript.postgres.candidates import DatabaseCandidates  # noqa: PLC0415 - most have none
+    from toolscript.postgres.large_catalogue import LargeCatalogue  # noqa: PLC0415 - most have none
 
-    candidates = DatabaseCandidates(
-        shared.database,
-        shared.feed,
-        shared.catalogue,
-        semantic=semantic,
-        learning=learning,
-        leases=shared.replication.leases,
+    catalogue = LargeCatalogue(
+        shared.database, shared.feed, shared.catalogue, shared.replication.leases
     )
-    candidates.open()
-    if not candidates.is_built:
+    catalogue.open()
+    if not catalogue.is_built:
         raise ConfigError(
             f"TOOLSCRIPT_CANDIDATES is database, but the catalogue {shared.catalogue} has no "
             "index; make one with: toolscript database rebuild"
         )
-    return candidates
+    return StoredSearch(catalogue, semantic, learning)
 
 
 def _place_of_questions(settings: Settings, config: Config) -> str:

@@ -165,8 +165,7 @@ def test_without_the_database_a_search_says_so(doors: Doors, postgres: PostgresS
             assert status == 200
             [line] = answer["degraded"]
             assert line.startswith("index: the database does not answer")
-            assert "filesystem__read_file" in each.finds("read the contents of a file")
-            assert "git__git_commit" in each.finds("git_comit")
+            assert answer["results"] == []
             assert fetch(each.url, "/tools")[0] == 200
             assert each.call("time__get_current_time")[0] == 200
     finally:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
@@ -138,6 +138,14 @@ class Database:
             timeout_s: How long it is waited for, in seconds; None for as long as it takes.
         """
         return self._wait(self.execute(work), timeout_s)
+
+    def run_together(self, works: Sequence[Work[T]], timeout_s: float) -> list[T]:
+        """Runs units of work at the same time, each in its own transaction. See `run`."""
+
+        async def execute() -> list[T]:
+            return await asyncio.gather(*map(self.execute, works))
+
+        return self._wait(execute(), timeout_s)
 
     async def arun(self, work: Work[T]) -> T:
         """Does what `run` does, for an event loop."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any, BinaryIO, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -15,6 +15,18 @@ class Connection(Protocol):
 
     def terminate(self) -> None:
         """Ends the connection without a word to the server."""
+        ...
+
+    async def set_type_codec(
+        self,
+        typename: str,
+        *,
+        schema: str,
+        encoder: Callable[[Any], bytes],
+        decoder: Callable[[bytes], Any],
+        format: str,  # noqa: A002 - the driver's
+    ) -> None:
+        """Has values of a type written and read by functions."""
         ...
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - the driver's
@@ -31,19 +43,6 @@ class Connection(Protocol):
         timeout: float | None = None,  # noqa: ASYNC109 - the driver's
     ) -> str:
         """Adds rows to a table, in one go."""
-        ...
-
-    async def copy_to_table(  # noqa: PLR0913 - the driver's
-        self,
-        table_name: str,
-        *,
-        source: BinaryIO,
-        columns: Sequence[str],
-        schema_name: str,
-        format: str,  # noqa: A002 - the driver's
-        timeout: float | None = None,  # noqa: ASYNC109 - the driver's
-    ) -> str:
-        """Adds rows to a table from a stream of them."""
         ...
 
     async def executemany(self, command: str, args: Iterable[Sequence[Any]]) -> None:

@@ -19,9 +19,7 @@ select catalogue, id, url, version from toolscript.replica
 where expires_at > clock_timestamp() order by catalogue, id
 """
 _INDEXES = """
-select catalogue, position,
-    (select count(*) from toolscript.candidate_tool where index_id = candidate_index.id)
-from toolscript.candidate_index where is_current
+select catalogue, position, size from toolscript.catalogue_index where is_current
 """
 
 

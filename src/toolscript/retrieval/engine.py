@@ -1,8 +1,7 @@
 """The engine: searches documents and returns hits.
 
-A search has three steps: `SearchEngine.plan` takes the question apart, `Candidates.find` brings
-the documents to score, and `SearchEngine.score` scores them. The documents are all those of a
-corpus in memory, or few of very many elsewhere.
+A search takes the question apart, and then scores documents: all those of a corpus in memory, or
+the candidates that `StoredSearch` finds in a large catalogue elsewhere.
 
 One thread updates; any number search. A search reads the current state once,
 so it never sees half of an update.
@@ -10,7 +9,7 @@ so it never sees half of an update.
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,11 @@ from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.retrieval.base import (
-    Candidates,
     Corpus,
     EmbeddingIndex,
     EmbeddingSignal,
     Plan,
     Rows,
-    StoredCandidates,
 )
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
@@ -33,6 +30,7 @@ from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import STEPS, begin, plan
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.seniority import MAX_BELOW, NEAR_TIE, AcceptedAt, older_first
+from toolscript.retrieval.stored_search import StoredSearch
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.retrieval.visibility import Visibility
@@ -44,31 +42,6 @@ MAX_TIED_PASSAGES = 50
 """Of so many passages that score alike the words are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusCandidates:
-    """The candidates of a corpus in memory: all its documents."""
-
-    state: IndexState
-
-    @property
-    def size(self) -> int:
-        """See `Candidates.size`."""
-        return len(self.state.corpus)
-
-    @property
-    def is_action(self) -> Callable[[str], bool] | None:
-        """See `Candidates.is_action`."""
-        return self.state.is_action
-
-    def knows(self, word: str) -> bool:
-        """See `Candidates.knows`."""
-        return self.state.lexical.knows(word)
-
-    async def find(self, plan: Plan) -> IndexState:  # noqa: ARG002 - whatever is asked
-        """See `Candidates.find`."""
-        return self.state
-
-
 class SearchEngine:
     """Searches the documents it was last given. Thread-safe; lives as long as the application.
 
@@ -78,8 +51,7 @@ class SearchEngine:
         semantic: The signal that compares vectors; without it, words are all that is searched.
         learning: Gets each corpus with its vectors, and returns the forecast that searches
             with a context read.
-        elsewhere: Takes the documents that `update` is given, and finds them; None keeps them
-            in memory.
+        elsewhere: Keeps and finds the documents of a large catalogue; None keeps them in memory.
         accepted_at: Returns the Unix time at which the tool of an id was first accepted, 0 if
             none is known; None for none of any.
     """
@@ -90,7 +62,7 @@ class SearchEngine:
         lexical: LexicalSignal | None = None,
         semantic: EmbeddingSignal | None = None,
         learning: Learning | None = None,
-        elsewhere: StoredCandidates[IndexState] | None = None,
+        elsewhere: StoredSearch | None = None,
         *,
         accepted_at: AcceptedAt | None = None,
     ) -> None:
@@ -106,14 +78,9 @@ class SearchEngine:
         self._waiting = 0
 
     @property
-    def candidates(self) -> Candidates[IndexState]:
-        """Finds the documents that a search scores."""
-        return self._elsewhere or CorpusCandidates(self._state)
-
-    @property
     def indexed(self) -> int:
         """How many documents can be found."""
-        return self.candidates.size
+        return len(self._state.corpus) if self._elsewhere is None else self._elsewhere.store.size
 
     @property
     def waiting(self) -> int:
@@ -138,15 +105,13 @@ class SearchEngine:
             QueryError: The query is empty or too long.
             RangeError: The limit, the threshold or α is outside its range.
         """
-        candidates = CorpusCandidates(self._state)
-        return self.score(plan(request, profile or self.profile, candidates), candidates.state)
+        profile, state = profile or self.profile, self._state
+        if self._elsewhere is not None:
+            return self._score(*self._elsewhere.find(request, profile))
+        return self._score(plan(request, profile, state), state)
 
-    def plan(self, request: SearchRequest) -> Plan:
-        """Returns what a search is about to find out. Quick. Raises what `search` raises."""
-        return plan(request, self.profile, self.candidates)
-
-    def score(self, plan: Plan, state: IndexState) -> SearchResult:
-        """Returns the hits of a `plan` among the documents of a state: see `search`."""
+    def _score(self, plan: Plan, state: IndexState) -> SearchResult:
+        """Returns the hits of a `plan` among the documents of a state."""
         request = plan.request
         trace = begin(state, plan)
         with span("score"):
@@ -189,11 +154,6 @@ class SearchEngine:
         with self._writing:
             try:
                 if self._elsewhere is not None:
-                    documents = list(documents)
-                    if self._learning is not None:
-                        ids = [document.id for document in documents]
-                        servers = [document.server for document in documents]
-                        self._learning.set_corpus(ids, servers, None)
                     for waiting in self._elsewhere.update(documents, superseded):
                         self._waiting = waiting
                     return

@@ -94,12 +94,9 @@ class LiveIndex(Generic[C]):
         `SearchEngine.search` raises.
         """
         fault = self.fault
-        engine = self.engine
-        plan = engine.plan(request)
         with anyio.move_on_after(self._search_timeout_s):
-            state = await engine.candidates.find(plan)
             result = await anyio.to_thread.run_sync(
-                engine.score, plan, state, abandon_on_cancel=True
+                self.engine.search, request, abandon_on_cancel=True
             )
             return replace(result, degraded=(*result.degraded, fault)) if fault else result
         raise SearchTimeoutError(

@@ -26,7 +26,7 @@ from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
-from toolscript.retrieval.base import Candidates, Mask, Plan, Query, Ranking
+from toolscript.retrieval.base import Mask, Plan, Query, QuestionWords, Ranking
 from toolscript.retrieval.deprecated_tools import prefer_successors
 from toolscript.retrieval.fusion import fuse, rounded
 from toolscript.retrieval.lexical.name_matching import NameMatch
@@ -58,13 +58,13 @@ SUBQUERY_FLOOR = 0.8
 """The least share of a subquery's score that a document gets, whatever the whole question gives."""
 
 
-def plan(request: SearchRequest, profile: Profile, candidates: Candidates[IndexState]) -> Plan:
+def plan(request: SearchRequest, profile: Profile, known: QuestionWords) -> Plan:
     """Returns what a search is about to find out.
 
     Args:
         request: The question, and what its caller wants otherwise than the profile has it.
         profile: What the request does not state.
-        candidates: Tell where a wish begins, and which words some document has.
+        known: Says with which words a wish begins, and which words some document has.
 
     Raises:
         QueryError: The query is empty or too long.
@@ -72,7 +72,7 @@ def plan(request: SearchRequest, profile: Profile, candidates: Candidates[IndexS
     """
     if request.alpha is not None:
         profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
-    query = parse(request.text, candidates, subqueries=profile.subqueries)
+    query = parse(request.text, known, subqueries=profile.subqueries)
     query = replace(query, holder=request.grant.holder)
     limit = profile.limit if request.limit is None else request.limit
     threshold = profile.threshold if request.threshold is None else request.threshold
@@ -105,7 +105,7 @@ def begin(state: IndexState, plan: Plan) -> Trace:
     )
 
 
-def parse(text: str, candidates: Candidates[IndexState], *, subqueries: bool) -> Query:
+def parse(text: str, known: QuestionWords, *, subqueries: bool) -> Query:
     """The question in words that documents have, perhaps with its subqueries."""
     # An argument of the command line may hold what is no Unicode text.
     text = text.encode(errors="replace").decode().strip()
@@ -116,8 +116,8 @@ def parse(text: str, candidates: Candidates[IndexState], *, subqueries: bool) ->
             f"the query {printable(text, 40)!r} has {len(text)} characters; "
             f"at most {MAX_QUERY_CHARS} are searched, so shorten it"
         )
-    meant, readings = expand_abbreviations(text, candidates.knows)
-    is_action = candidates.is_action if subqueries else None
+    meant, readings = expand_abbreviations(text, known.knows)
+    is_action = known.is_action if subqueries else None
     parts = tuple(split(meant, is_action)) if is_action else ()
     return Query(meant, parts, written=text, readings=tuple(readings.items()))
 

@@ -142,6 +142,10 @@ class IndexState:
     degraded: str = ""
     """Why the documents may not be the best ones; empty if they are."""
 
+    def knows(self, word: str) -> bool:
+        """Whether some document has a word, in whatever form."""
+        return self.lexical.knows(word)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

@@ -114,7 +114,7 @@ class NameMatcher:
         """Returns the ``visible`` rows with this spelling as it stands."""
         raise NotImplementedError
 
-    def spelled(self, spelling: str, visible: Mask | None = None) -> list[int]:
+    def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:
         """Returns the ``visible`` rows with this spelling in letters and digits only."""
         raise NotImplementedError
 
@@ -153,10 +153,10 @@ class NameMatcher:
 
     def _find_named(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
         """The tools whose name or id a text is, perhaps after what a client puts before it."""
-        rows = self.literally(text, visible) or self.spelled(compact(text), visible)
+        rows = self.literally(text, visible) or self.rows_of(compact(text), visible)
         own = _CLIENT_PREFIX.match(text)
         if own and self.impersonating.issuperset(rows):
-            rows = [*rows, *self.spelled(compact(text[own.end() :]), visible)]
+            rows = [*rows, *self.rows_of(compact(text[own.end() :]), visible)]
         return self._exactly(rows)
 
     def _find_under_other_server(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
@@ -164,7 +164,7 @@ class NameMatcher:
         parts = text.split(SEPARATOR, 3)
         for first in range(1, len(parts)):
             rest = SEPARATOR.join(parts[first:])
-            if exact := self._exactly(self.spelled(compact(rest), visible)):
+            if exact := self._exactly(self.rows_of(compact(rest), visible)):
                 return exact if SEPARATOR in rest else _discount(exact)
         return {}
 
@@ -200,9 +200,50 @@ class NameMatcher:
 
     def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
         return _best_matches(
-            {row: self._named(row, similarity) for row in self.spelled(spelling, visible)}
+            {row: self._named(row, similarity) for row in self.rows_of(spelling, visible)}
             for spelling, similarity in self.alike(spelled)
         )
+
+
+class NameLookups(NameMatcher):
+    """Matches no name, and notes which spellings that takes.
+
+    Args:
+        knows: Returns whether some document has a word.
+    """
+
+    impersonating = frozenset[int]()
+
+    def __init__(self, knows: Callable[[str], bool]) -> None:
+        self._knows = knows
+        self.exact = set[str]()
+        """Spellings that were looked up."""
+        self.near = set[str]()
+        """Spellings of which near ones were looked up."""
+
+    def knows(self, word: str) -> bool:
+        """See `NameMatcher.knows`."""
+        return self._knows(word)
+
+    def literally(self, text: str, visible: Mask | None) -> list[int]:  # noqa: ARG002
+        """See `NameMatcher.literally`."""
+        self.exact.add(spelling_of(text))
+        return []
+
+    def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:  # noqa: ARG002
+        """See `NameMatcher.rows_of`."""
+        self.exact.add(spelling)
+        return []
+
+    def alike(self, spelling: str) -> Iterable[tuple[str, float]]:
+        """See `NameMatcher.alike`."""
+        self.near.add(spelling)
+        return ()
+
+
+def spelling_of(name: str) -> str:
+    """Returns how a name is spelled: in letters and digits only, or as it is if it has none."""
+    return compact(name) or name.strip()
 
 
 def _discount(matches: Mapping[int, NameMatch]) -> dict[int, NameMatch]:
@@ -232,7 +273,7 @@ class NameIndex(NameMatcher):
                 row = int(rows[place])
                 if row < 0 or not any(name in each.qualified for each, _ in self._parts):
                     continue
-                like = [documents[each] for each in sorted(self.spelled(name))]
+                like = [documents[each] for each in sorted(self.rows_of(name))]
                 ids = [each for each in like if compact(each.server + each.name) == name]
                 if ids and ids[-1].server != documents[row].server:
                     yield row
@@ -245,8 +286,8 @@ class NameIndex(NameMatcher):
         """See `NameMatcher.literally`."""
         return self._seen([names.exact.get(text, []) for names, _ in self._parts], visible)
 
-    def spelled(self, spelling: str, visible: Mask | None = None) -> list[int]:
-        """See `NameMatcher.spelled`."""
+    def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:
+        """See `NameMatcher.rows_of`."""
         return self._seen([names.compact.get(spelling, []) for names, _ in self._parts], visible)
 
     def alike(self, spelling: str) -> Iterable[tuple[str, float]]:

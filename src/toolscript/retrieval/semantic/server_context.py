@@ -120,6 +120,23 @@ class ServerContext:
         return self.basis.rescale(moved, question)
 
 
+def originals(moved: Vectors, means: Vectors, common: Vectors) -> Vectors:
+    """Returns the v of each w: float32 [n, dim], unit rows. See `ServerContext.moved`.
+
+    Args:
+        moved: float32 [n, dim], unit rows.
+        means: The m of each one's server: float32 [n, dim].
+        common: See `Basis`.
+    """
+    shared = SHARE * means
+    along = (moved * shared).sum(axis=1)
+    lengths = along + np.sqrt(along**2 + 1 - (shared**2).sum(axis=1))
+    apart = lengths[:, None] * moved - shared
+    along = apart @ common
+    lengths = np.sqrt(along**2 + 1 - common @ common) - along
+    return unit_rows(lengths[:, None] * apart + common)
+
+
 def _apart(vectors: Vectors, common: Vectors) -> tuple[Vectors, Vectors]:
     """Returns u, float32 [n, dim], and its length before that was made 1, float32 [n].
 

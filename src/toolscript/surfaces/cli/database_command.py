@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toolscript.postgres.shared_stores import Shared
     from toolscript.postgres.status import CatalogueStatus, DatabaseStatus
     from toolscript.postgres.transfer import Files, InDatabase
+    from toolscript.retrieval.catalogue_analysis import Batch
 
 replace_option = click.option(
     "--replace", is_flag=True, help="Replace what is there already; without, that is refused."
@@ -122,7 +123,10 @@ def rebuild(**flags: Any) -> None:
     index until the new one is there; that takes minutes for a hundred thousand tools.
     """
     from toolscript.embedding.loader import Choice, lazy  # noqa: PLC0415 - the same
-    from toolscript.postgres import candidate_builder, transfer  # noqa: PLC0415 - most need none
+    from toolscript.postgres import catalogue_index, transfer  # noqa: PLC0415 - most need none
+    from toolscript.retrieval.catalogue_analysis import (  # noqa: PLC0415 - the same
+        CatalogueAnalyzer,
+    )
     from toolscript.retrieval.semantic.semantic_signal import (  # noqa: PLC0415 - the same
         SemanticSignal,
     )
@@ -136,25 +140,21 @@ def rebuild(**flags: Any) -> None:
                 f"the catalogue {shared.catalogue} has no tools yet; they are stored once a "
                 "gateway with TOOLSCRIPT_CANDIDATES=memory has listed its servers"
             )
-        semantic = SemanticSignal(
-            lazy(
-                Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding))
-            ),
-            lambda: shared.vectors,
-        )
+        model = Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding))
+        analyzer = CatalogueAnalyzer(SemanticSignal(lazy(model), lambda: shared.vectors))
         servers = [[Document.of(tool) for tool in entry.tools] for entry in stored]
         hidden = not sys.stderr.isatty()
         with click.progressbar(length=2 * count, file=sys.stderr, hidden=hidden) as bar:
 
-            def batches() -> Generator[candidate_builder.Batch]:
-                for batch in candidate_builder.embedded(servers, semantic):
+            def batches() -> "Generator[Batch]":
+                for batch in analyzer.embed(servers):
                     yield batch
                     bar.update(len(batch[0]))
 
-            encoder = semantic.model.get().encoder
-            model = encoder.name if encoder else ""
-            candidate_builder.rebuild(
-                shared.database, shared.catalogue, model, batches, feed=shared.feed
+            statistics = analyzer.statistics(batches())
+            analyzed = (analyzer.analyze(*batch, statistics) for batch in batches())
+            catalogue_index.rebuild(
+                shared.database, shared.catalogue, statistics, analyzed, shared.feed
             )
     click.echo(f"{counted(count, 'tool')} in the index of the catalogue {shared.catalogue}")
 
