@@ -60,7 +60,7 @@ set_up_compilers() { # .compilers holds what generated TypeScript is checked wit
 }
 
 set_up_clients() { # .clients holds the MCP clients of others that the tests drive
-  set_up_beside clients "MCP clients" python_1 fastmcp
+  set_up_beside clients "MCP clients and frameworks" python_1 fastmcp frameworks
 }
 
 set_up_servers() { # .servers holds real MCP servers

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toolscript.agent.two_phase import Executor, Llm, Outcome, Toolbox
     from toolscript.app.application import App
     from toolscript.bootstrap import Wiring, application
+    from toolscript.codegen.tool_definitions import define_tool
     from toolscript.config.servers import Config, load_config
     from toolscript.config.settings import Settings, load_settings
     from toolscript.embedding.base import Encoder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from toolscript.retrieval.engine import SearchEngine
     from toolscript.retrieval.lexical.bm25f import LexicalSignal
     from toolscript.retrieval.profiles import search_profile
+    from toolscript.retrieval.ranker import OfferedTool, RankedTool, Ranker
     from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
     from toolscript.skills.vector_pair import VectorPair
     from toolscript.types import Document, Hit, SearchRequest, SearchResult, ToolSpec
@@ -36,7 +38,10 @@ __all__ = [
     "LazyModel",
     "LexicalSignal",
     "Llm",
+    "OfferedTool",
     "Outcome",
+    "RankedTool",
+    "Ranker",
     "SearchEngine",
     "SearchRequest",
     "SearchResult",
@@ -50,6 +55,7 @@ __all__ = [
     "Wiring",
     "__version__",
     "application",
+    "define_tool",
     "errors",
     "load_config",
     "load_model",
@@ -60,6 +66,7 @@ _MODULES = {
     "agent.two_phase": ("Executor", "Llm", "Outcome", "Toolbox"),
     "app.application": ("App",),
     "bootstrap": ("Wiring", "application"),
+    "codegen.tool_definitions": ("define_tool",),
     "config.servers": ("Config", "load_config"),
     "config.settings": ("Settings", "load_settings"),
     "embedding.base": ("Encoder",),
@@ -68,6 +75,7 @@ _MODULES = {
     "retrieval.engine": ("SearchEngine",),
     "retrieval.lexical.bm25f": ("LexicalSignal",),
     "retrieval.profiles": ("search_profile",),
+    "retrieval.ranker": ("OfferedTool", "RankedTool", "Ranker"),
     "retrieval.semantic.semantic_signal": ("SemanticSignal",),
     "skills.vector_pair": ("VectorPair",),
     "types": ("Document", "Hit", "SearchRequest", "SearchResult", "ToolSpec"),

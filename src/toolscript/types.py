@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
 from operator import itemgetter
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 from urllib.parse import quote
 
 import msgspec
@@ -26,6 +26,7 @@ from toolscript.text.secret_detection import (
 from toolscript.text.tool_class_guess import guess_class
 
 _T = TypeVar("_T")
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 SEPARATOR = "__"
 """Between server and tool in an id. No server's name contains it, so an id splits at the first."""
 
@@ -294,6 +295,19 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     config_class: ToolClass | None = None
     """The class that the configuration gives it; no part of its definition."""
 
+    @classmethod
+    def of(cls, source: Callable[..., Any] | Any, server: str = "tools") -> "ToolSpec":
+        """Returns a function, or somebody's definition of a tool, as a tool of a server.
+
+        Args:
+            source: See `Document.of`.
+            server: The server that it belongs to, unless it is a `ToolSpec`.
+
+        Raises:
+            InputError: It is no tool, or has no name.
+        """
+        return source if isinstance(source, cls) else _spec_of(source, server)
+
     @cached_property
     def id(self) -> str:
         """``server__tool``."""
@@ -368,7 +382,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         Raises:
             InputError: It is none of these, or has no name.
         """
-        tool = source if isinstance(source, ToolSpec) else _spec_of(source, server)
+        tool = ToolSpec.of(source, server)
         properties: Any = tool.input_schema.get("properties")
         return cls(
             id=tool.id,
@@ -385,11 +399,10 @@ def _spec_of(source: Any, server: str) -> ToolSpec:
     """Returns a function or somebody's definition of a tool as a tool of a server."""
     stated: Any = source
     if callable(source):
-        names = inspect.signature(cast("Callable[..., Any]", source)).parameters
         stated = {
             "name": getattr(source, "__name__", ""),
             "description": inspect.getdoc(source),
-            "input_schema": {"properties": {name: dict[str, Any]() for name in names}},
+            "input_schema": _arguments_schema(cast("Callable[..., Any]", source)),
         }
     elif hasattr(source, "model_dump"):
         stated = source.model_dump(by_alias=True)
@@ -403,7 +416,34 @@ def _spec_of(source: Any, server: str) -> ToolSpec:
             f"{type(source).__name__} is no tool; give a function, or a definition with a name, as "
             "MCP, OpenAI or Anthropic has it"
         )
-    return ToolSpec(server=server, name=name, description=description, input_schema=schema)
+    annotations = _object(fields.get("annotations"))
+    return ToolSpec(
+        server=server,
+        name=name,
+        description=description,
+        input_schema=schema,
+        annotations=annotations or None,
+    )
+
+
+def _arguments_schema(function: Callable[..., Any]) -> dict[str, Any]:
+    """Returns the JSON Schema of a function's arguments; of unusual types the names alone."""
+    parameters = inspect.signature(function).parameters
+    names = [name for name, each in parameters.items() if each.kind not in _VARIADIC]
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: dict[str, Any]() for name in names},
+        "required": [name for name in names if parameters[name].default is inspect.Parameter.empty],
+    }
+    try:
+        hints = get_type_hints(function)
+        components, defined = msgspec.json.schema_components(
+            [hints.get(name, Any) for name in names], ref_template="#/$defs/{name}"
+        )
+    except (TypeError, NameError, ValueError):  # a type that is no JSON, or that is not there
+        return schema
+    schema["properties"] = dict(zip(names, components, strict=True))
+    return schema | ({"$defs": defined} if defined else {})
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -44,6 +44,7 @@ _COMMANDS = {
     "token": "Control who may use which tools of the gateway.",
     "activity": "Show which tools were called, and by whom.",
     "cost": "Show what tools cost a model in tokens.",
+    "eval": "Measure whether questions find their tools.",
     "doctor": "Check for problems, and say what to do.",
     "cache": "Show and clear cached data.",
     "database": "Manage the database that several gateways share.",
@@ -65,6 +66,8 @@ _MODULES = {
     "permissions": "pending_command",
 }
 """The modules that are not called after their command."""
+_NAMES = {"exec": "execute", "eval": "evaluate_command"}
+"""The functions that are not called after their command, since Python has a function so called."""
 _MEANT: dict[str, list[str]] = {
     "find": ["search"],
     "list": ["list-tools", "list-servers"],
@@ -102,7 +105,7 @@ class _LazyGroup(click.Group):
 
             logs.set_up()
         module = _MODULES.get(cmd_name, f"{cmd_name}_command")
-        name = "execute" if cmd_name == "exec" else cmd_name.replace("-", "_")
+        name = _NAMES.get(cmd_name) or cmd_name.replace("-", "_")
         return getattr(import_module(f"toolscript.surfaces.cli.{module}"), name)
 
     def resolve_command(

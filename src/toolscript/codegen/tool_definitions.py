@@ -1,0 +1,93 @@
+"""Writes tools as the definitions that model APIs take: MCP, OpenAI, Anthropic.
+
+Names are made of letters, digits, ``_`` and ``-`` and have at most 64 characters, which every API
+takes. A tool has the same name in every answer.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+from toolscript.types import ToolSpec
+
+Format = Literal["mcp", "openai", "anthropic"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+MAX_NAME_CHARS = 64
+_DIGEST_CHARS = 8
+_INVALID = re.compile(r"[^A-Za-z0-9_-]")
+MAX_NAMESPACE = 9
+"""Functions in one namespace: OpenAI advises fewer than ten."""
+
+
+def valid_name(name: str) -> str:
+    """Returns a name that every API takes; a name that none refuses stays as it is.
+
+    A changed name ends with a digest of the former one, so that no two become the same.
+    """
+    valid = _INVALID.sub("_", name)
+    if valid == name and len(name) <= MAX_NAME_CHARS:
+        return name
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:_DIGEST_CHARS]
+    return f"{valid[: MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+
+
+def define_tool(tool: ToolSpec, form: Format, name: str | None = None) -> dict[str, Any]:
+    """Returns a tool's definition.
+
+    Args:
+        tool: The tool.
+        form: ``mcp`` for an element of ``tools/list``, ``openai`` for a function of the Responses
+            API, ``anthropic`` for a tool of the Messages API.
+        name: The name by which a model calls it; its id if there is none.
+    """
+    called = valid_name(name or tool.id)
+    empty: dict[str, Any] = {"type": "object", "properties": {}}
+    schema = empty | tool.input_schema
+    if form == "anthropic":
+        return {"name": called, "description": tool.description, "input_schema": schema}
+    if form == "openai":
+        return {
+            "type": "function",
+            "name": called,
+            "description": tool.description,
+            "parameters": schema,
+            "strict": False,  # a server's schema seldom has what strict ones need
+        }
+    stated: dict[str, Any] = {
+        "name": called,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": schema,
+        "outputSchema": tool.output_schema,
+        "annotations": tool.annotations,
+    }
+    return {key: value for key, value in stated.items() if value is not None and value != ""}
+
+
+def define_tools(tools: Iterable[ToolSpec], form: Format) -> list[dict[str, Any]]:
+    """Returns the definitions of several tools, in their order.
+
+    For OpenAI the tools of one server are a namespace, at the place of the first of them; see
+    `define_namespaces`.
+    """
+    if form == "openai":
+        return define_namespaces((tool, tool.id) for tool in tools)
+    return [define_tool(tool, form) for tool in tools]
+
+
+def define_namespaces(tools: Iterable[tuple[ToolSpec, str]]) -> list[dict[str, Any]]:
+    """Returns OpenAI's namespaces for tools and the names by which they are called."""
+    servers: dict[str, list[dict[str, Any]]] = {}
+    for tool, name in tools:
+        servers.setdefault(tool.server, []).append(define_tool(tool, "openai", name))
+    return [
+        {
+            "type": "namespace",
+            "name": valid_name(f"{server}_{at // MAX_NAMESPACE + 1}" if at else server),
+            "description": f"Tools of {server}.",
+            "tools": functions[at : at + MAX_NAMESPACE],
+        }
+        for server, functions in servers.items()
+        for at in range(0, len(functions), MAX_NAMESPACE)
+    ]

@@ -1,0 +1,140 @@
+"""Ranks, lists and calls the tools of a running gateway over HTTP."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+from toolscript.codegen.tool_definitions import valid_name
+from toolscript.errors import GatewayError, UnknownNameError
+from toolscript.retrieval.ranker import OfferedTool, RankedTool
+from toolscript.types import ToolSpec
+
+TIMEOUT_S = 30.0
+"""Seconds to wait for an answer, unless the constructor is told otherwise."""
+
+
+class ToolSource(Protocol):
+    """Tools that can be listed and ranked: a `Ranker`, or a `Gateway`."""
+
+    @property
+    def tools(self) -> list[OfferedTool]:
+        """All tools."""
+        ...
+
+    def rank(self, query: str, limit: int | None = None) -> list[RankedTool]:
+        """Returns the tools that answer a question, best first."""
+        ...
+
+
+def as_mapping(item: Any) -> Mapping[str, Any]:
+    """Returns a part of a model's answer, an object of an SDK or a mapping, as a mapping."""
+    return cast("Mapping[str, Any]", item if isinstance(item, Mapping) else item.model_dump())
+
+
+def find_tool(source: ToolSource, name: str) -> OfferedTool:
+    """Returns the tool that a model calls by a name of its definition.
+
+    Raises:
+        UnknownNameError: No tool is called so.
+    """
+    for tool in source.tools:
+        if valid_name(tool.name) == name:
+            return tool
+    raise UnknownNameError(f"no tool is called {name!r}")
+
+
+class Gateway:
+    """The tools of a gateway.
+
+    Args:
+        url: The gateway's address, such as ``http://127.0.0.1:7337``.
+        token: A token of the gateway; None if it asks for none.
+        timeout_s: Seconds to wait for each answer.
+    """
+
+    def __init__(self, url: str, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise GatewayError(f"{url!r} is no address of a gateway; expected http://host:port")
+        self._url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout_s = timeout_s
+
+    @property
+    def tools(self) -> list[OfferedTool]:
+        """All tools that the token may use. Each reading asks the gateway.
+
+        Raises:
+            GatewayError: The gateway cannot be reached, or refuses.
+        """
+        return [OfferedTool(name=tool.id, spec=tool) for tool in self._listed().values()]
+
+    def rank(self, query: str, limit: int | None = None) -> list[RankedTool]:
+        """Returns the tools that answer a question, best first.
+
+        Args:
+            query: The question, in words, or the name of a tool.
+            limit: Maximum number of tools; None for the gateway's.
+
+        Raises:
+            GatewayError: The gateway cannot be reached, or refuses.
+        """
+        asked = {"q": query, "format": "mcp"} | ({} if limit is None else {"limit": str(limit)})
+        answer = self._ask("GET", f"/search?{urlencode(asked)}")
+        return [
+            RankedTool(
+                name=hit["toolId"],
+                spec=_spec(hit["serverName"], hit["toolName"], definition),
+                score=hit["confidence"],
+                reason=hit["reason"],
+            )
+            for hit, definition in zip(answer["results"], answer["tools"], strict=True)
+        ]
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Returns the result of a tool's call, as MCP has it.
+
+        Args:
+            name: The tool's id, or the name in a definition.
+            arguments: The tool's arguments.
+
+        Raises:
+            GatewayError: The gateway cannot be reached, or refuses.
+        """
+        return self._ask("POST", f"/tools/{quote(name, safe='')}", json.dumps(arguments).encode())
+
+    def _listed(self) -> dict[str, ToolSpec]:
+        answer = self._ask("GET", "/tools")
+        specs = (_spec(each["serverName"], each["toolName"], each) for each in answer["tools"])
+        return {spec.id: spec for spec in specs}
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        headers = self._headers | {"Content-Type": "application/json"}
+        request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - checked
+        try:
+            with urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310 - checked
+                return json.load(answer)
+        except HTTPError as error:
+            raise GatewayError(_message(error)) from None
+        except (URLError, OSError, ValueError) as error:
+            why = getattr(error, "reason", error)
+            raise GatewayError(f"the gateway at {self._url} does not answer: {why}") from None
+
+
+def _spec(server: str, name: str, stated: dict[str, Any]) -> ToolSpec:
+    return ToolSpec(
+        server=server,
+        name=name,
+        description=stated.get("description", ""),
+        input_schema=stated["inputSchema"],
+        annotations=stated.get("annotations"),
+    )
+
+
+def _message(error: HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"the gateway answered with status {error.code}"

@@ -1,0 +1,72 @@
+"""Each adapter, with the real framework: a model is shown exactly the tools that we ranked."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+
+PYTHON = ROOT / ".clients" / "frameworks" / "bin" / "python"
+PROGRAMS = Path(__file__).with_name("programs")
+CALL = ["mow_lawn", 30]
+
+pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="scripts/test installs the frameworks")
+
+
+def run(name: str, home: Path, *arguments: str) -> dict[str, Any]:
+    """Runs a program in the frameworks' environment; returns what it prints."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [PYTHON, PROGRAMS / f"use_{name}.py", *arguments],
+        env=environ,
+        cwd=PROGRAMS,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_claude_is_referred_to_the_tools_that_rank_first(tmp_path: Path) -> None:
+    seen = run("anthropic", tmp_path)
+    assert seen["offered"] == ["search_tools"]
+    assert len(seen["deferred"]) == 12
+    assert seen["same"], "the list of tools is the same in every request"
+    assert seen["loaded"] == ["mow_lawn"]
+    assert seen["calls"] == [CALL]
+    assert seen["answer"] == "mow_lawn: done"
+
+
+def test_openai_loads_the_tools_that_rank_first(tmp_path: Path) -> None:
+    seen = run("openai", tmp_path)
+    assert seen["offered"] == ["tool_search"]
+    assert seen["loaded"] == {"tools": ["mow_lawn"]}
+    assert seen["calls"] == [CALL]
+    assert seen["answer"] == "mow_lawn: done"
+
+
+def test_pydantic_ai_shows_the_tools_that_rank_first(tmp_path: Path) -> None:
+    seen = run("pydantic_ai", tmp_path)
+    assert seen["shown"][0] == ["search_tools"]
+    assert set(seen["shown"][1]) == {"search_tools", "mow_lawn"}
+    assert seen["calls"] == [CALL]
+
+
+def test_langchain_is_offered_a_list_that_only_grows(tmp_path: Path) -> None:
+    shown = run("langchain", tmp_path)["shown"]
+    assert shown[0] == shown[1] == ["mow_lawn"]
+    assert shown[2][:2] == ["mow_lawn", "pick_apples"]
+    assert shown[2] == shown[3]
+
+
+def test_a_fastmcp_server_finds_its_tools_with_our_ranking(tmp_path: Path) -> None:
+    seen = run("fastmcp", tmp_path)
+    assert seen["listed"] == ["search_tools", "call_tool"]
+    assert seen["loaded"] == ["mow_lawn"]
+    assert seen["calls"] == [CALL]
