@@ -17,10 +17,10 @@ import toolscript
 from toolscript import testing
 
 NAMES = """
-    App Config Document Encoder Executor Hit LazyModel LexicalSignal Llm Outcome
-    SearchEngine SearchRequest SearchResult SemanticSignal Settings SqliteVectorCache ToolSpec
-    Toolbox ToolscriptError VectorPair Wiring __version__ application errors load_config load_model
-    load_settings search_profile
+    App Config Document Encoder Executor Hit LazyModel LexicalSignal Llm OfferedTool
+    Outcome RankedTool Ranker SearchEngine SearchRequest SearchResult SemanticSignal Settings
+    SqliteVectorCache ToolSpec Toolbox ToolscriptError VectorPair Wiring __version__ application
+    define_tool errors load_config load_model load_settings search_profile
 """.split()  # noqa: SIM905 - a list of words reads best as words
 
 

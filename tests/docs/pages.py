@@ -54,6 +54,8 @@ class Fence:
     @property
     def runs(self) -> bool:
         """Whether the tests run the block. Console blocks only on request: some need a network."""
+        if self.note == "frameworks":  # tests/integrations runs them, with the frameworks
+            return False
         return (self.language == "python" and not self.file) or self.note == "run"
 
 

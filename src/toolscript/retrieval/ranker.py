@@ -33,7 +33,7 @@ class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankedTool(OfferedTool, frozen=True, kw_only=True):
-    """A tool that answers a question."""
+    """A tool that answers a question: the ``name``, ``spec`` and ``source`` of an `OfferedTool`."""
 
     score: float
     """The confidence, 0 to 1."""
@@ -154,17 +154,29 @@ class Ranker:
     async def arank(
         self, query: str, limit: int | None = None, threshold: float | None = None
     ) -> list[RankedTool]:
-        """Does what `rank` does, in a worker thread."""
+        """Ranks in a worker thread.
+
+        Args:
+            query: See `rank`.
+            limit: See `rank`.
+            threshold: See `rank`.
+        """
         return await _in_thread(self.rank, query, limit, threshold)
 
     async def anarrow(
         self, query: str, seen: Sequence[str] = (), limit: int | None = None
     ) -> list[OfferedTool]:
-        """Does what `narrow` does, in a worker thread."""
+        """Narrows in a worker thread.
+
+        Args:
+            query: See `narrow`.
+            seen: See `narrow`.
+            limit: See `narrow`.
+        """
         return await _in_thread(self.narrow, query, seen, limit)
 
     async def aupdate(self, tools: Iterable[Any]) -> None:
-        """Does what `update` does, in a worker thread."""
+        """Updates the ``tools`` in a worker thread: see `update`."""
         await _in_thread(self.update, tools)
 
 
