@@ -18,7 +18,11 @@ def water_plants() -> None:
     """Water the plants in the garden."""
 
 
-MCP = {"name": "pick_apples", "description": "Harvest ripe fruit.", "inputSchema": {}}
+MCP: dict[str, Any] = {
+    "name": "pick_apples",
+    "description": "Harvest ripe fruit.",
+    "inputSchema": {},
+}
 OPENAI = {"type": "function", "function": {"name": "sow", "description": "Put seeds into soil."}}
 CLAUDE: dict[str, Any] = {"name": "rake", "description": "Gather leaves.", "input_schema": {}}
 
@@ -29,7 +33,7 @@ def garden() -> Ranker:
 
 
 def test_every_form_of_a_definition_is_ranked(garden: Ranker) -> None:
-    questions = {
+    questions: dict[str, Any] = {
         "the lawn is too high": mow_lawn,
         "the flowers are thirsty": water_plants,
         "harvest fruit": MCP,
