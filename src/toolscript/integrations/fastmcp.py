@@ -30,7 +30,7 @@ class RankedSearch(BaseSearchTransform):
             query: Annotated[str, "What the tool should do, in words, or its name"],
             ctx: Context = None,  # type: ignore[assignment] - FastMCP passes it
         ) -> str | list[dict[str, Any]]:
-            """Finds tools by what they do. Search before you say that there is none."""
+            """Finds tools for a task. Search before you say that there is none."""
             visible = await self._get_visible_tools(ctx)
             return await self._render_results(await self._search(visible, query))
 

@@ -69,7 +69,7 @@ class Gateway:
         Raises:
             GatewayError: The gateway cannot be reached, or refuses.
         """
-        return [OfferedTool(name=tool.id, spec=tool) for tool in self._listed().values()]
+        return [OfferedTool(name=tool.id, spec=tool) for tool in self._list().values()]
 
     def rank(self, query: str, limit: int | None = None) -> list[RankedTool]:
         """Returns the tools that answer a question, best first.
@@ -105,7 +105,7 @@ class Gateway:
         """
         return self._ask("POST", f"/tools/{quote(name, safe='')}", json.dumps(arguments).encode())
 
-    def _listed(self) -> dict[str, ToolSpec]:
+    def _list(self) -> dict[str, ToolSpec]:
         answer = self._ask("GET", "/tools")
         specs = (_spec(each["serverName"], each["toolName"], each) for each in answer["tools"])
         return {spec.id: spec for spec in specs}

@@ -19,7 +19,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from toolscript.retrieval.ranker import Ranker
 
 MAX_MESSAGE_CHARS = 2000
-"""Characters of a message that are read: its end, where the question stands."""
+"""Characters of a message that are read: its end has the question."""
 
 
 class ToolSelection(AgentMiddleware):

@@ -1,4 +1,4 @@
-"""Evaluates whether a search finds the tools that questions are about, and what it finds instead.
+"""Evaluates whether a search finds the tools that questions are about, and the tools found instead.
 
 The figures are those of `quality_metrics`, and the recall among the first three.
 """
@@ -24,7 +24,7 @@ MAX_DESCRIBED = 2000
 MIN_WORD_CHARS = 4
 """Shorter words tell no tools apart."""
 MAX_WORDS = 6
-"""Words of a description that are named as what tells two tools apart."""
+"""Words of a description that tell two tools apart."""
 
 Search = Callable[[str], Sequence[str]]
 """Returns the ids of the tools that answer a question, best first, at most `DEPTH`."""
@@ -47,7 +47,7 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     found: tuple[str, ...]
     """The ids that came first instead."""
     why: str = ""
-    """Where the right tool ended up, in a sentence; empty if nobody was asked."""
+    """The place of the right tool, in a sentence; empty if it was not asked for."""
 
 
 class Confusion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -132,7 +132,7 @@ def evaluate(
         questions: The questions, whose tools are all known.
         known: The tools, by id.
         search: Searches them.
-        explain: Returns where a tool ended up for a question; None leaves that out.
+        explain: Returns the place of a tool for a question, in a sentence; None leaves that out.
     """
     asked = [(question, list(search(question.query))) for question in questions]
     scores = [_score(found, question.relevant) for question, found in asked]
