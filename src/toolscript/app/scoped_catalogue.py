@@ -24,7 +24,8 @@ from toolscript.errors import (
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
-from toolscript.gateway.definitions.review_notes import Note, definition_notes, imitations
+from toolscript.gateway.definitions.note import Note
+from toolscript.gateway.definitions.review_notes import Review, review_notes
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text.display import counted, printable
@@ -124,24 +125,18 @@ class ScopedCatalogue:
         return await self.gateway.versions(tool)
 
     def notes(self, tools: Collection[ToolSpec]) -> dict[str, tuple[Note, ...]]:
-        """Returns what is unusual in the definitions of tools, by id. Takes a while for many.
+        """Returns the notes on the definitions of tools, by id. Takes a while for many.
 
-        What imitates another server's tool is looked for among these and all of the caller's.
+        Imitations of other servers' tools are looked for among these and all of the caller's.
         """
         if not tools:
             return {}
         servers = [status.name for status in self._statuses()]
         known = {tool.id: tool for tool in (*self.tools(), *tools)}
         catalogue = self.gateway.catalogue
-        like = imitations(known.values(), lambda tool: catalogue.accepted_at(tool.id))
-        found = {
-            tool.id: (
-                *definition_notes(tool, servers),
-                *([like[tool.id]] if tool.id in like else ()),
-            )
-            for tool in tools
-        }
-        return {identifier: notes for identifier, notes in found.items() if notes}
+        return review_notes(
+            Review(tools, known.values(), servers, lambda tool: catalogue.accepted_at(tool.id))
+        )
 
     def known(self, identifiers: Iterable[str]) -> dict[str, KnownTool]:
         """Returns those of the caller's tools that have these ids, by id."""

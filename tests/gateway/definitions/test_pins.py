@@ -22,9 +22,10 @@ from toolscript.gateway.definitions.comparison import (
     MAX_EARLIER,
     HeldTool,
     Reviewed,
+    launch_of,
     trust_of,
 )
-from toolscript.gateway.definitions.normal_form import kept_words, launch_of, normal_form
+from toolscript.gateway.definitions.normal_form import kept_words, normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.storage.file_records import FileRecords

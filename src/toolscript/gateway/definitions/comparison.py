@@ -13,11 +13,11 @@ from toolscript.gateway.definitions.normal_form import (
     DIGEST_CHARS,
     Definition,
     kept_words,
-    launch_of,
     normal_form,
     text_of,
 )
 from toolscript.gateway.definitions.order_only_changes import ignore_order, is_reordered
+from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.text.words import words
 from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
@@ -40,6 +40,11 @@ AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
 HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost", "withdrawn"]
 Embed: TypeAlias = Callable[[Sequence[str]], Sequence[Vectors]]
 """Returns a vector of length 1 for each text; nothing without a model."""
+
+
+def launch_of(spec: ServerSpec) -> str:
+    """Returns how a server is started or reached, without secrets: a change is another server."""
+    return " ".join(redact(part, spec.secrets) for part in spec.launch if part)
 
 
 class Version(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from rapidfuzz.distance import OSA
 
+from toolscript.gateway.definitions.note import Note, quoted
 from toolscript.text.words import compact, first_sentence, words
 from toolscript.types import ToolSpec, is_older
 
@@ -95,7 +96,35 @@ class _Index:
         return self._kept.get(key, [])
 
 
-def imitated(tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int]) -> Iterator[Pair]:
+def imitations(
+    tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int] = lambda _: 0
+) -> dict[str, Note]:
+    """Returns a note for each tool that imitates a tool of another server, by tool id.
+
+    Many servers have a ``search`` or a ``read_file``, so equal names are no reason. These are:
+
+    - a name that looks like another: letters of another script, or digits for letters;
+    - a name that consists of another server's name and that of one of its tools;
+    - a name one letter off (of at least 8), or with other digits at its end, where both
+      descriptions begin with the same sentence;
+    - an equal name, where both descriptions begin with the same sentence of at least 30 letters,
+      or have at least 6 words and share 80 % of them.
+
+    Of two that are alike the newer one gets the note, or both where neither is older.
+    Takes time in proportion to the number of tools and the length of their names.
+
+    Args:
+        tools: All tools.
+        accepted_at: Returns the Unix time at which a tool was first accepted, 0 for never.
+    """
+    notes: dict[str, Note] = {}
+    for tool, like, other in _imitated(tools, accepted_at):
+        label = f"tool {quoted(other.spec.name)} of server {quoted(other.spec.server)}"
+        notes.setdefault(tool.spec.id, Note.of("imitates", f"Its {like} of the {label}."))
+    return notes
+
+
+def _imitated(tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int]) -> Iterator[Pair]:
     """Yields tools that imitate another, the surest signs first; a tool may come several times.
 
     Args:

@@ -6,8 +6,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from toolscript.text.redaction import redact
-from toolscript.types import ServerSpec, ToolSpec
+from toolscript.types import ToolSpec
 
 Definition: TypeAlias = dict[str, Any]
 _TEXTS = {"title", "description"}
@@ -39,11 +38,6 @@ def normal_form(tool: ToolSpec) -> Definition:
         "annotations": sorted_schema(tool.annotations),
     }
     return {key: value for key, value in fields.items() if value}
-
-
-def launch_of(spec: ServerSpec) -> str:
-    """Returns how a server is started or reached, without secrets: a change is another server."""
-    return " ".join(redact(part, spec.secrets) for part in spec.launch if part)
 
 
 def text_of(definition: Definition) -> str:

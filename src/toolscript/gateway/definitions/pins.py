@@ -23,8 +23,9 @@ from toolscript.gateway.definitions.comparison import (
     Reviewed,
     Version,
     earlier_versions,
+    launch_of,
 )
-from toolscript.gateway.definitions.normal_form import launch_of, normal_form
+from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.definitions.order_only_changes import ignore_order
 from toolscript.storage.atomic_files import (
     file_name,

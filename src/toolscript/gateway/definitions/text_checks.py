@@ -1,19 +1,23 @@
-"""Finds in one text of a definition what hides something or asks for what a user may not want."""
+"""Finds texts of a definition that hide something, or ask for actions that a user may not want."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, cast
 
-from toolscript.text.display import printable
+from toolscript.gateway.definitions.note import MAX_QUOTE, Note, NoteKind, quoted
 from toolscript.text.words import compact
-from toolscript.types import SEPARATOR
+from toolscript.types import SEPARATOR, ToolSpec
 
-FindingKind = Literal[
-    "invisible", "bidi", "ansi", "comment", "other-tools", "hiding", "credentials"
-]
-
-_MAX_QUOTE = 80
+MAX_NODES = 5_000
+MAX_DEPTH = 128
+"""Values and levels of a definition's JSON that are looked at, those near the top first."""
+MAX_CHARS = 1_048_576
+"""Characters of a definition that are looked at."""
+_MAX_PLACE = 80
+_MIN_SERVER = 4
+"""Letters of another server's name; a shorter one is part of too many words."""
 
 _EMOJI = (
     r"#*0-9\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299"
@@ -92,8 +96,28 @@ _CREDENTIALS = re.compile(
 _PLAIN = str.maketrans("\u2019", "'", '*`"\u201c\u201d')
 
 
-def findings(text: str, others: Mapping[str, str]) -> Iterator[tuple[FindingKind, str]]:
-    """Yields the kind of each finding in a text, and what to say of it after its place."""
+def definition_notes(tool: ToolSpec, servers: Collection[str] = ()) -> tuple[Note, ...]:
+    """Returns the unusual texts of a tool's definition, at most one note of each kind.
+
+    Looked at are the name, the title, the description, and every name and text in the
+    annotations and in both schemas, within `MAX_NODES`, `MAX_DEPTH` and `MAX_CHARS`.
+
+    Args:
+        tool: The tool as its server lists it.
+        servers: The names of all configured servers; the tool's own may be among them.
+    """
+    others = dict(_others(servers, compact(tool.server)))
+    notes: dict[str, Note] = {}
+    left = MAX_CHARS
+    for place, text in _texts(tool):
+        for kind, message in findings(text[:left], others):
+            notes.setdefault(kind, Note.of(kind, f"{place} {message}."))
+        left = max(0, left - len(text))
+    return tuple(notes.values())
+
+
+def findings(text: str, others: Mapping[str, str]) -> Iterator[tuple[NoteKind, str]]:
+    """Yields the kind of each finding in a text, and its description, which follows the place."""
     if not text.isascii():
         if hidden := _HIDDEN.findall(_HONEST.sub("", text)):
             yield "invisible", _invisible(hidden)
@@ -112,11 +136,6 @@ def findings(text: str, others: Mapping[str, str]) -> Iterator[tuple[FindingKind
         yield "credentials", f"names a file that holds credentials: {_excerpt(line, path)}"
 
 
-def quoted(text: str) -> str:
-    """Returns the beginning of a text in quotation marks, safe to show."""
-    return f"“{printable(text, _MAX_QUOTE)}”"
-
-
 def _invisible(hidden: list[str]) -> str:
     spelled = "".join(chr(ord(c) - 0xE0000) for c in hidden if "\U000e0020" <= c < "\U000e007f")
     says = f", which spell {quoted(spelled)}" if spelled else ""
@@ -132,7 +151,7 @@ def _excerpt(text: str, match: re.Match[str]) -> str:
     """Quotes the words of a match, and some before and after it."""
     near = max(0, match.start() - 20)
     begin = near and (text.find(" ", near, match.start()) + 1 or match.start())
-    return quoted(text[begin : begin + 2 * _MAX_QUOTE])
+    return quoted(text[begin : begin + 2 * MAX_QUOTE])
 
 
 def _is_asked(line: str, match: re.Match[str]) -> bool:
@@ -157,3 +176,50 @@ def _named_server(line: str, others: Mapping[str, str]) -> re.Match[str] | None:
         if found:
             return found
     return None
+
+
+def _others(servers: Iterable[str], own: str) -> Iterator[tuple[str, str]]:
+    """Yields the names that are long enough to be looked for, and no variants of the own name."""
+    for name in servers:
+        letters = compact(name)
+        if len(letters) >= _MIN_SERVER and letters not in own and own not in letters:
+            yield name, letters
+
+
+def _texts(tool: ToolSpec) -> Iterator[tuple[str, str]]:
+    """Yields the name of each place of a definition and its text, from the top down."""
+    yield "Its name", tool.name
+    yield "Its title", tool.title
+    yield "Its description", tool.description
+    waiting: deque[tuple[str, int, Any]] = deque(
+        (
+            ("Its annotations", 0, tool.annotations),
+            ("Its input schema", 0, tool.input_schema),
+            ("Its output schema", 0, tool.output_schema),
+        )
+    )
+    for _ in range(MAX_NODES):
+        if not waiting:
+            return
+        place, depth, value = waiting.popleft()
+        if isinstance(value, str):
+            yield place, value
+        elif depth < MAX_DEPTH:
+            for key, child in islice(_children(value), MAX_NODES - len(waiting)):
+                waiting.append((_inside(place, key), depth + 1, child))
+
+
+def _inside(place: str, key: str) -> str:
+    if not key or len(place) + len(key) > _MAX_PLACE:
+        return place
+    return f"{place}/{key}" if " at " in place else f"{place} at {key}"
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields what is inside a value, and the names there, which a model reads as well."""
+    if isinstance(value, list):
+        yield from (("", child) for child in cast("list[Any]", value))
+    elif isinstance(value, dict):
+        for key, child in cast("dict[Any, Any]", value).items():
+            yield "", str(key)
+            yield str(key), child

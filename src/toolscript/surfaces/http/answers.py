@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolscript import __version__
 from toolscript.app.health import Health
 from toolscript.app.scoped_catalogue import KnownTool
-from toolscript.gateway.definitions.review_notes import Note
+from toolscript.gateway.definitions.note import Note
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import RecordedCall
 from toolscript.surfaces.http import approval_messages

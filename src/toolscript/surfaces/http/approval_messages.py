@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from toolscript.app.call_approvals import PendingApproval, PersonsAnswer, RememberedAnswer
 from toolscript.gateway.definitions.comparison import HoldReason
-from toolscript.gateway.definitions.review_notes import Note
+from toolscript.gateway.definitions.note import Note
 from toolscript.gateway.definitions.word_diff import Change
 from toolscript.surfaces.http.field_types import Count, about
 from toolscript.types import Decision, PermissionRule, ToolClass

@@ -12,7 +12,7 @@ from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import DeniedError, InputError
 from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.definitions.normal_form import normal_form
-from toolscript.gateway.definitions.review_notes import Note
+from toolscript.gateway.definitions.note import Note
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.surfaces.http.approval_messages import (
     CallDecision,
