@@ -259,41 +259,6 @@ def test_h3_what_a_killed_writer_left_half_done_is_taken_back_by_a_reader(
     assert calls(store.path.parent) == 60
 
 
-VERSION_1 = """
-pragma journal_mode = wal;
-create table habit (name text primary key, value real not null) without rowid;
-create table tool (
-    number integer primary key, id text not null unique,
-    weight real not null default 0, times integer not null default 0,
-    failed real not null default 0, failures integer not null default 0,
-    edges blob not null default x''
-);
-create table usage (
-    tool text not null, model text not null, count real not null, total blob not null,
-    primary key (tool, model)
-) without rowid;
-insert into tool (id, weight, times) values ('s__a', 7, 7);
-insert into habit values ('steps', 3);
-insert into usage values ('s__a', 'm', 1, x'0000803f');
-pragma user_version = 1;
-"""
-
-
-def test_h3_what_an_earlier_version_learned_is_kept(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "graph-key.sqlite") as db:
-        db.executescript(VERSION_1)
-    db.close()
-    assert calls(tmp_path) == 7
-    assert store_in(tmp_path).add(graph_of("ab").drain_changes(), UsageChange())
-    graph, usage = read(tmp_path)
-    assert graph.stats().calls == 9
-    assert usage.of("m")["s__a"][0] == 1
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "graph-key.sqlite",
-        "graph-key.sqlite.lock",
-    }
-
-
 # Damage is said: L9
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.contracts.test_activity_stores import ALL, CALL, numbered, numbers
 from tests.support import until
@@ -18,7 +17,6 @@ from toolscript.storage.activity_log import (
     MAX_ROWS,
     ActivityLog,
     ActivityPage,
-    ActivityQuery,
 )
 
 
@@ -132,82 +130,6 @@ def test_a_damaged_file_is_put_aside(
     [aside] = activity.path.parent.glob("*.damaged-1")
     [message] = caplog.messages
     assert str(aside) in message
-
-
-VERSION_1 = """
-create table call (
-    id integer primary key, time text not null, who text not null, tool text not null,
-    server text not null, outcome text not null, ms real not null,
-    argument_bytes integer, result_bytes integer
-);
-pragma user_version = 1;
-"""
-
-
-@pytest.fixture
-def old(activity: ActivityLog) -> ActivityLog:
-    """A file as the version before wrote it, with three calls."""
-    activity.path.parent.mkdir()
-    row = (CALL.time, CALL.who, CALL.tool, CALL.server, CALL.outcome)
-    with sqlite3.connect(activity.path) as db:
-        db.executescript(VERSION_1)
-        for number in range(3):
-            db.execute("insert into call values (null, ?, ?, ?, ?, ?, ?, 2, null)", (*row, number))
-    db.close()
-    return activity
-
-
-def test_a_file_of_version_1_is_read_as_it_is(old: ActivityLog) -> None:
-    before = old.path.read_bytes()
-    expected = [replace(CALL, id=number + 1, ms=float(number)) for number in (2, 1, 0)]
-    assert old.read(ALL).calls == expected
-    assert old.path.read_bytes() == before
-
-
-def test_an_id_that_was_recorded_with_a_colon_is_read_as_the_id(old: ActivityLog) -> None:
-    with sqlite3.connect(old.path) as db:
-        db.execute("update call set tool = 'files:read_file' where id = 2")
-    db.close()
-    assert {call.tool for call in old.read(ALL).calls} == {"files__read_file"}
-    assert len(old.read(ActivityQuery(9, tool="files:*")).calls) == 3
-
-
-def test_a_file_of_version_1_is_migrated_by_the_next_call(old: ActivityLog) -> None:
-    call = replace(CALL, ms=3.0, search="read a file", arguments='{"path":"x"}')
-    old.append([call])
-    old.append([call])
-    newest, _, *others = old.read(ALL).calls
-    assert newest == replace(call, id=5)
-    assert [(each.ms, each.search, each.arguments) for each in others] == [
-        (number, None, None) for number in (2.0, 1.0, 0.0)
-    ]
-    assert not list(old.path.parent.glob("*.damaged-*"))
-
-
-def test_a_file_of_version_2_is_read_and_migrated(old: ActivityLog) -> None:
-    with sqlite3.connect(old.path) as db:
-        db.executescript("alter table call add column search text")
-        db.executescript("alter table call add column arguments text; pragma user_version = 2")
-        db.execute("update call set search = 'read a file'")
-    db.close()
-    assert {call.search for call in old.read(ALL).calls} == {"read a file"}
-    call = replace(CALL, result_tokens=7)
-    old.append([call])
-    newest, *others = old.read(ALL).calls
-    assert newest == replace(call, id=4)
-    assert {(each.search, each.result_tokens) for each in others} == {("read a file", None)}
-
-
-def test_a_file_of_version_1_is_replaced_as_a_whole(old: ActivityLog) -> None:
-    call = replace(CALL, id=7, arguments="{}")
-    old.restore([call])
-    assert old.read(ALL).calls == [call]
-
-
-def test_a_damaged_file_of_version_1_is_put_aside(old: ActivityLog) -> None:
-    damage_row(old.path)
-    assert not old.read(ALL).calls
-    assert list(old.path.parent.glob("*.damaged-1"))
 
 
 def test_a_later_versions_file_is_left_alone(activity: ActivityLog) -> None:

@@ -26,8 +26,6 @@ from toolscript.storage.sqlite_file import DamagedError, SqliteFile
 
 log = logging.getLogger(__name__)
 VERSION = 2
-_UNSUMMED = 1
-"""The version before, which had no checksums. The next change brings it up to date."""
 _WAIT_S = 5.0
 """How long to wait for another process' transaction."""
 _EDGES = np.dtype(
@@ -118,7 +116,7 @@ class GraphStore:
 
     def _add(self, change: GraphDelta, usage: UsageChange, everything: Everything | None) -> None:
         with self._file.writing() as db:
-            _bring_up_to_date(db)
+            _check_version(db)
             if self._suspect:
                 _check(db)
             if everything is not None and not _one(db, "select count(*) from habit"):
@@ -151,11 +149,11 @@ class GraphStore:
 
 def _check(db: sqlite3.Connection) -> None:
     """Raise `DamagedError` if anything in the file is not as it was written."""
-    version = _version(db)
+    _check_version(db)
     found = str(_one(db, "pragma integrity_check(1)"))
     if found != "ok":
         raise DamagedError(" ".join(found.split()))
-    for table in _SUMMED if version == VERSION else ():
+    for table in _SUMMED:
         _check_rows(db, table)
 
 
@@ -182,22 +180,12 @@ def _crc(*values: object) -> int:
     return total
 
 
-def _version(db: sqlite3.Connection) -> int:
-    """The file's version; `OSError` for one that is left to those who know it."""
+def _check_version(db: sqlite3.Connection) -> None:
+    """Raises `OSError` for a file of another version, which is left as it is."""
     db.create_function("crc", -1, _crc)
     version = int(_one(db, "pragma user_version"))
-    if version not in {_UNSUMMED, VERSION}:
-        raise OSError(f"its version is {version}, and {VERSION} is the latest that is known here")
-    return version
-
-
-def _bring_up_to_date(db: sqlite3.Connection) -> None:
-    if _version(db) == VERSION:
-        return
-    for table in _SUMMED:
-        db.execute(f"alter table {table} add column sum integer")
-        _sum_rows(db, table)
-    db.execute(f"pragma user_version = {VERSION}")
+    if version != VERSION:
+        raise OSError(f"its version is {version}, and {VERSION} is the one that is known here")
 
 
 def _one(db: sqlite3.Connection, query: str, values: Sequence[str] = ()) -> Any:

@@ -20,7 +20,7 @@ from msgspec import Meta
 from msgspec.structs import astuple
 
 from toolscript.storage.sqlite_file import DamagedError, SqliteFile
-from toolscript.types import as_id, tool_id
+from toolscript.types import as_id
 
 log = logging.getLogger(__name__)
 VERSION = 3
@@ -36,8 +36,6 @@ create table call (
 );
 pragma user_version = {VERSION};
 """
-_ADDED = {"search": ("text", 2), "arguments": ("text", 2), "result_tokens": ("integer", 3)}
-"""The type of each column that older files lack, and the version that added it."""
 _DELETE_OLD = "delete from call where id <= (select max(id) from call) - ?"
 
 Outcome: TypeAlias = Literal[
@@ -85,13 +83,6 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     result_tokens: Annotated[
         _Count, Meta(description="Of what a model read, estimated; null if no MCP client called.")
     ] = None
-
-    def __post_init__(self) -> None:
-        """Writes a tool as its id that an earlier version recorded as ``server:tool``."""
-        prefix = f"{self.server}:"
-        if self.server and self.tool.startswith(prefix):
-            name = tool_id(self.server, self.tool.removeprefix(prefix))
-            msgspec.structs.force_setattr(self, "tool", name)
 
 
 _COLUMNS = RecordedCall.__struct_fields__
@@ -174,13 +165,13 @@ class ActivityLog:
     def restore(self, calls: Sequence[RecordedCall]) -> None:
         """See `ActivityStorage`."""
         with self._file.writing() as db:
-            _migrate(db)
+            _check_version(db)
             db.execute("delete from call")
             db.executemany(_INSERT, map(astuple, calls))
 
     def _append(self, calls: Sequence[RecordedCall]) -> None:
         with self._file.writing() as db:
-            _migrate(db)
+            _check_version(db)
             db.executemany(_INSERT, [(None, *astuple(call)[1:]) for call in calls])
             db.execute(_DELETE_OLD, (MAX_ROWS,))
 
@@ -200,12 +191,11 @@ class ActivityLog:
 
 def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[RecordedCall]:
     """Yields the calls that fit, the newest first; raises `DamagedError` or `OSError`."""
-    missing = _missing(db)
-    columns = ("null" if name in missing else name for name in _COLUMNS)
+    _check_version(db)
     given = {"id < ?": query.before, "who = ?": query.who, "outcome = ?": query.outcome}
     given = {condition: value for condition, value in given.items() if value is not None}
     where = " and ".join(given) or "true"
-    statement = f"select {', '.join(columns)} from call where {where} order by id desc"  # noqa: S608 - ours
+    statement = f"select {', '.join(_COLUMNS)} from call where {where} order by id desc"  # noqa: S608 - ours
     rows = db.execute(statement, tuple(given.values()))
     matches = query.matcher()
     for row in rows:
@@ -226,21 +216,8 @@ def _check(db: sqlite3.Connection) -> None:
         pass
 
 
-def _version(db: sqlite3.Connection) -> int:
-    """Returns the file's version; raises `OSError` for one that is left to those who know it."""
+def _check_version(db: sqlite3.Connection) -> None:
+    """Raises `OSError` for a file of another version, which is left as it is."""
     (version,) = db.execute("pragma user_version").fetchone()
-    if not 1 <= version <= VERSION:
-        raise OSError(f"its version is {version}, and {VERSION} is the latest that is known here")
-    return version
-
-
-def _migrate(db: sqlite3.Connection) -> None:
-    """Gives an older file, in its transaction, the columns that it lacks."""
-    for name in _missing(db):
-        db.execute(f"alter table call add column {name} {_ADDED[name][0]}")
-    db.execute(f"pragma user_version = {VERSION}")
-
-
-def _missing(db: sqlite3.Connection) -> list[str]:
-    version = _version(db)
-    return [name for name, (_, since) in _ADDED.items() if since > version]
+    if version != VERSION:
+        raise OSError(f"its version is {version}, and {VERSION} is the one that is known here")
