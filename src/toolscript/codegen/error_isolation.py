@@ -13,7 +13,7 @@ _Written = TypeVar("_Written")
 
 
 def isolated(tool: ToolSpec, write: Callable[[ToolSpec], _Written]) -> _Written:
-    """Returns what ``write`` makes of a tool; of one without schemas where that fails.
+    """Returns the code that ``write`` makes of a tool; of one without schemas if that fails.
 
     Its types are then any value, and the log says why.
     """

@@ -85,7 +85,7 @@ class Numbering:
         """Name → number that followed it last."""
 
     def new(self, name: str) -> str:
-        """Returns the name, followed by 2 or more where it is in use already."""
+        """Returns the name, followed by 2 or more if it is in use already."""
         spelled = name
         while spelled in self._used:
             self._last[name] = self._last.get(name, 1) + 1
@@ -128,7 +128,7 @@ class Identifiers:
 
     @cached_property
     def stems(self) -> dict[tuple[str, str], str]:
-        """Server and tool → what their types begin with: ``FilesystemReadFile``."""
+        """Server and tool → the prefix of their types: ``FilesystemReadFile``."""
         pairs = [(server, tool) for server, tools in self._tools.items() for tool in tools]
         parts = {server: pascal(server) for server in self._tools}
         return distinct(pairs, lambda pair: parts[pair[0]] + _following(pair[1]))

@@ -33,7 +33,7 @@ class References:
     def _labels(self) -> dict[tuple[int, str], Any]:
         """Identity of a schema with an id, and an anchor in it → schema; 0 and an id → schema.
 
-        What the whole document has is searched without regard to the ids between.
+        The whole document is searched without regard to the ids between.
         """
         labels: dict[tuple[int, str], Any] = {}
         ahead, left = [(self._document, self._document)], MAX_STEPS

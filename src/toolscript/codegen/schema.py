@@ -1,10 +1,10 @@
 """Reads a JSON Schema, draft-07 to 2020-12, into a type tree.
 
 Every schema gives a type, valid or not, and every value that the schema allows fits that type.
-What a type cannot express (``not``, bounds, patterns, ``contains``) is left out. Three things are
-narrower than the specification, as their authors mean them: a schema with ``properties`` and no
-``type`` is an object, properties that no schema mentions are not offered, and one that only
-conditions mention has one of the types that it has there.
+Keywords that a type cannot express (``not``, bounds, patterns, ``contains``) are left out. Three
+things are narrower than the specification, as their authors mean them: a schema with
+``properties`` and no ``type`` is an object, properties that no schema mentions are not offered, and
+one that only conditions mention has one of the types that it has there.
 """
 
 import json
@@ -331,7 +331,7 @@ def _some(kind: tree.Type) -> tree.Type:
 
 
 def _circular(types: Mapping[str, tree.Type]) -> set[str]:
-    """Returns where types are defined as themselves, with no object, array or tuple between.
+    """Returns the types that are defined as themselves, with no object, array or tuple between.
 
     With these as any value, none is left.
     """

@@ -190,7 +190,7 @@ class Intersection:
         self._is_spent = is_spent
 
     def of(self, one: Type, other: Type, depth: int = 0) -> Type:
-        """Returns a type of the values that fit both; where that is unclear, a wider one."""
+        """Returns a type of the values that fit both; if that is unclear, a wider one."""
         spent = self._is_spent(1)
         if one is other or type(one) is Unknown or type(other) is Unknown:
             known, unknown = sorted((one, other), key=_rank)
@@ -284,7 +284,7 @@ class Intersection:
         return cut or self._with_parts(kind, parts, depth)
 
     def _parts(self, kinds: list[Type]) -> list[Type]:
-        """Returns the objects, arrays and tuples that types may be, and what is cut."""
+        """Returns the objects, arrays and tuples that types may be, and the cut ones."""
         parts, seen = list[Type](), set[Type]()
         for kind in kinds:  # the loop appends to this list
             if type(kind) is Reference and kind not in seen:
@@ -348,7 +348,7 @@ def _of_scalars(one: Scalar | Constant, other: Scalar | Constant) -> Type:
 
 
 def _number(kind: Scalar | Constant) -> float:
-    """Returns the number that a constant is, or what equals nothing."""
+    """Returns the number that a constant is, or an object that equals nothing."""
     if type(kind) is Constant and kind.kind in {"integer", "number"}:
         return float(kind.json)
     return nan

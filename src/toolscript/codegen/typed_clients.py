@@ -30,7 +30,7 @@ class Module(msgspec.Struct, frozen=True):
 
 
 class ToolCode(msgspec.Struct, frozen=True):
-    """What one tool is in a language."""
+    """The code of one tool in a language."""
 
     types: str
     """The declarations of its parameters and its result."""
@@ -68,7 +68,7 @@ def make_module(
     """Returns the module of the tools with the ``chosen`` ids, of which there is at least one.
 
     ``tools`` is the whole catalogue, on which the identifiers depend; ``compact`` shares repeated
-    code where the language allows it, and shortens descriptions.
+    code if the language allows it, and shortens descriptions.
     """
     writer = _WRITERS[language]
     identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())

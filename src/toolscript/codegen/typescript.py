@@ -166,7 +166,7 @@ def _doc(
     *,
     tall: bool = False,
 ) -> list[str]:
-    """Returns a comment, on one line where that is enough and it need not be ``tall``."""
+    """Returns a comment, on one line if that is enough and it need not be ``tall``."""
     if owner.compact:
         shown = [_harmless(line) for line in comments.lines(comments.beginning(text))]
         return [f"{indent}/** {line} */" for line in shown]

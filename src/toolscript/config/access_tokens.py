@@ -30,11 +30,11 @@ from toolscript.types import EVERYTHING, SEPARATOR, Grant, as_id
 PREFIX = "ts_"
 VERSION = 1
 _NAME = "tokens"
-"""Of the record that has them."""
+"""The name of the record that has them."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored token: its hash, and what it grants."""
+    """A stored token: its hash, and its grant."""
 
     id: str
     hash: str
@@ -63,7 +63,7 @@ class TokenStore:
     Args:
         data_dir: The data directory.
         config_key: The key of the configuration.
-        records: Where the tokens are instead.
+        records: The storage of the tokens instead.
     """
 
     def __init__(self, data_dir: Path, config_key: str, records: Records | None = None) -> None:
@@ -71,11 +71,11 @@ class TokenStore:
         marker = data_dir / "run" / f"protected-{config_key}"
         files = FileRecords(data_dir / "tokens", f"-{config_key}.json", lambda _: marker)
         self.path = files.path(_NAME)
-        """The file, where there are no ``records``."""
+        """The file, if there are no ``records``."""
         self._records: Records = records or files
         self._place = "the database" if records else str(self.path)
         self._known: tuple[str, tuple[Token, ...]] | None = None
-        """The stamp of what was read last, and the tokens; set at once, as several threads ask."""
+        """The stamp of the latest reading, and the tokens; set at once, as several threads ask."""
 
     @property
     def protected(self) -> bool:
@@ -98,7 +98,7 @@ class TokenStore:
         return known[1]
 
     def create(self, grant: Grant, name: str = "", days: float | None = None) -> tuple[Token, str]:
-        """Creates a token; returns what is stored, and the token itself, which is not stored.
+        """Creates a token; returns its stored form, and the token itself, which is not stored.
 
         ``days`` is how long it is valid; None means for ever.
         """
@@ -180,7 +180,7 @@ def grant_for(
     permissions: Iterable[str] = (),
     profiles: Iterable[str] = (),
 ) -> Grant:
-    """Returns the grant of these servers and tools; of everything where both are empty.
+    """Returns the grant of these servers and tools; of everything if both are empty.
 
     ``permissions`` are rules such as ``destructive=deny``, ``profiles`` names of the
     configuration's. Raises `InputError` for a tool that is neither an id nor a pattern of ids, and
@@ -210,7 +210,7 @@ def _grant(servers: tuple[str, ...], tools: tuple[str, ...]) -> Grant:
 
 
 def granted_text(grant: Grant) -> str:
-    """Returns what a grant gives, for people: servers and tools, then its rules."""
+    """Returns a description of a grant for people: servers and tools, then its rules."""
     granted = "everything" if grant.is_everything else ", ".join((*grant.servers, *grant.tools))
     rules = [f"{rule.decision} {rule.tool_class or rule.pattern}" for rule in grant.permissions]
     rules += [f"profile {name}" for name in grant.profiles]

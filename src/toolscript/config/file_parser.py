@@ -18,7 +18,7 @@ MAX_DEPTH = 64
 _NOISE = re.compile(
     r'(?P<text>"(?:[^"\\]|\\.)*+"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?', re.DOTALL
 )
-"""A string, or a comment. What is not closed ends with the file, so that each is read once."""
+"""A string, or a comment. An unclosed one ends with the file, so that each is read once."""
 _TRAILING_COMMA = re.compile(
     r'(?P<text>"(?:[^"\\]|\\.)*+"?)|(?<=[\w"}\]])\s*+,(?=\s*+[}\]])', re.DOTALL
 )

@@ -10,7 +10,7 @@ from toolscript.config.known_keys import ALIASES, UNREAD_KEYS
 def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     """Returns an entry with toolscript's own keys; a key that is null is left out.
 
-    What an entry states at two keys is put together if both are objects. Otherwise toolscript's
+    Values at two keys are put together if both are objects. Otherwise toolscript's
     own key counts, and `describe_unread` names the other one.
     """
     entry = copy(raw)

@@ -96,7 +96,7 @@ def listed(keys: Iterable[str]) -> str:
 def misspelt(
     keys: Iterable[str], known: Collection[str], foreign: Collection[str] = ()
 ) -> str | None:
-    """Returns what is wrong with the first of the keys that looks like a known one misspelt.
+    """Returns a message about the first of the keys that looks like a known one misspelt.
 
     None if there is no such key. A key that begins or ends with a sign, such as ``_command``
     or ``args2``, is not looked at: that is how users switch a key off.
@@ -113,7 +113,7 @@ def misspelt(
 
 
 def _plain(key: str) -> str:
-    """Returns the key without what the ways to join words differ in."""
+    """Returns the key without the characters that join its words."""
     return key.replace("_", "").replace("-", "").replace(" ", "").casefold()
 
 

@@ -2,7 +2,7 @@
 
 Of the rules of one source that are about a tool, the most specific one counts, and of equally
 specific ones the strictest. Sources are each file of the configuration with its servers' entries,
-each profile, and the caller's token: of what they say, the strictest counts. So a profile and a
+each profile, and the caller's token: the strictest of their actions counts. So a profile and a
 token can only take away.
 """
 
@@ -24,7 +24,7 @@ MAX_RULES = 1_000
 
 
 class RuleError(Exception):
-    """A rule that cannot be read; the message says which, and what is expected."""
+    """A rule that cannot be read; the message says which, and the expected form."""
 
 
 def rules_of(raw: Any, origin: str, server: str = "") -> tuple[PermissionRule, ...]:
@@ -66,7 +66,7 @@ def decide(
 
     Args:
         sources: See `sources_for`.
-        identifier: The tool's id; ``server__*`` for what holds for all tools of a server.
+        identifier: The tool's id; ``server__*`` for the rules of all tools of a server.
         tool_class: The tool's class.
     """
     found = (_most_specific(rules, identifier, tool_class) for rules in sources)
@@ -103,9 +103,9 @@ def _strictness(rule: PermissionRule) -> int:
 
 
 def default_decision(tool_class: ToolClass) -> Decision:
-    """Returns what is decided without a rule: to ask before what may destroy.
+    """Returns the decision without a rule: to ask before a destructive call.
 
-    Where the caller's user cannot be asked, that is left to the caller.
+    If the caller's user cannot be asked, that is left to the caller.
     """
     return "ask" if tool_class == "destructive" else "allow"
 

@@ -38,7 +38,7 @@ class SecretKey:
         return nonce + self._ciphers[0].encrypt(nonce, content, purpose)
 
     def read(self, sealed: bytes, purpose: bytes) -> bytes | None:
-        """Returns what was sealed for ``purpose``; None for what neither of the keys has sealed."""
+        """Returns the text sealed for ``purpose``; None if neither of the keys has sealed it."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see the module
 
         nonce, content = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]

@@ -79,7 +79,7 @@ _Port = Annotated[int, msgspec.Meta(ge=0, le=MAX_PORT)]
 
 
 class EntryError(Exception):
-    """An entry that cannot be used; the message says what is wrong with it."""
+    """An entry that cannot be used; the message names the mistake."""
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ def server(
 ) -> ServerSpec:
     """Returns the server that an entry describes; raises `EntryError` for one that is wrong.
 
-    ``base`` is the folder that the server runs in where the entry names none or a relative one;
+    ``base`` is the folder that the server runs in if the entry names none or a relative one;
     ``environ`` has the variables that the entry may refer to, and ``folder`` is that of the file.
     """
     _check_name(name)

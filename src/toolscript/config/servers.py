@@ -1,7 +1,7 @@
 """Reads configuration files: ``mcpServers``, as every MCP client writes it.
 
 A mistake in one entry disables that server only: it becomes a `ServerProblem`, which names the
-file, the server, the key and what was expected.
+file, the server, the key and the expected value.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from toolscript.text.display import encodable
 from toolscript.types import PermissionRule, ServerSpec
 
 _RULES = ("permissions", "profiles")
-"""The keys of a file that say what may be called."""
+"""The keys of a file that limit calls."""
 _PROFILE_KEYS = ("permissions",)
 
 
@@ -57,9 +57,9 @@ class Config:
     problems: tuple[ServerProblem, ...] = ()
     """The servers that cannot be used."""
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By server, a line for each key of another client that is not read; why one is left out."""
+    """A line for each key of another client that is not read, by server; why one is left out."""
     stamp: str = ""
-    """Of the files that `watched` returns, made before they were read."""
+    """The stamp of the files that `watched` returns, made before they were read."""
     skills: tuple[Path, ...] | None = None
     """The folders of skills; None if the configuration does not mention skills."""
     skills_problem: str = ""
@@ -71,7 +71,7 @@ class Config:
     )
     """Further rules by name; a caller or a token chooses them."""
     key_problems: tuple[str, ...] = ()
-    """What is wrong with keys beside the section of servers, one line for each file."""
+    """Mistakes in keys beside the section of servers, one line for each file."""
     refused: str = ""
     """Why the project's file was not read; empty unless it is not trusted."""
 
@@ -91,11 +91,11 @@ class Config:
 def load_config(
     path: Path | None, cwd: Path, environ: Mapping[str, str], trust: TrustStore | None = None
 ) -> Config:
-    """Returns the configuration at ``path``; where that is None, the project's over the user's.
+    """Returns the configuration at ``path``; if that is None, the project's over the user's.
 
     The project's file is looked for from ``cwd`` upwards, the user's in the home directory that
     ``environ`` names. A server that both define is the project's. A project's file counts only
-    where ``trust`` has its content; otherwise the user's is read alone, and `Config.refused` says
+    if ``trust`` has its content; otherwise the user's is read alone, and `Config.refused` says
     why. Raises `ConfigMissingError`, `ConfigSyntaxError`, and `ConfigUntrustedError` if there
     is no other file.
     """
@@ -163,7 +163,7 @@ def _merge(project: Config, user: Config) -> Config:
 def _limited(
     rules: tuple[PermissionRule, ...], servers: AbstractSet[str]
 ) -> tuple[PermissionRule, ...]:
-    """Returns a project's rules: what they allow, they allow of the project's ``servers`` only.
+    """Returns a project's rules, which allow calls of the project's ``servers`` only.
 
     Else a project could spare the user the question before a destructive tool of another server.
     """

@@ -51,7 +51,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ProjectFile:
-    """A configuration file, read once, so that what the user judged is what is used."""
+    """A configuration file, read once, so that the judged content is used."""
 
     path: Path
     """Its path, the directory resolved; the servers are started in that directory."""
@@ -84,7 +84,7 @@ class ProjectFile:
     def lines(self, before: Decision | None = None) -> Iterator[tuple[str, str, str]]:
         """Yields "new", "changed", "same" or "gone", the name and the description of each entry.
 
-        The first says what became of the entry since the decision ``before``. Raises
+        The first is the change of the entry since the decision ``before``. Raises
         `ConfigSyntaxError`: the user is asked about nothing that cannot be shown.
         """
         known = before.servers if before else {}
@@ -132,7 +132,7 @@ class TrustStore:
         return not file.flaw and (before is None or before.sha256 != file.sha256)
 
     def decide(self, file: ProjectFile, *, trusted: bool) -> None:
-        """Stores a decision; raises `ConfigUntrustedError` for trust in what others can write."""
+        """Stores a decision; raises `ConfigUntrustedError` for trust in a file open to others."""
         if trusted and file.flaw:
             raise ConfigUntrustedError(refusal(file))
         made = Decision(
@@ -174,7 +174,7 @@ def read_file(path: Path) -> tuple[bytes, os.stat_result]:
 
 
 def refusal(file: ProjectFile, before: Decision | None = None) -> str:
-    """Returns the message about a file that is not used: why, what it would start, what to do."""
+    """Returns the message about a file that is not used: why, its programs, and the remedy."""
     if file.flaw:
         return (
             f"{file.path} is not used: {file.flaw}; put that right, "
@@ -198,7 +198,7 @@ def refusal(file: ProjectFile, before: Decision | None = None) -> str:
 
 
 def describe(entry: object) -> str:
-    """Returns what an entry starts, for the user to judge: all its arguments, as written."""
+    """Returns the command of an entry, for the user to judge: all its arguments, as written."""
     if not isinstance(entry, dict):
         return "(no entry)"
     raw = rewrite(cast("dict[str, Any]", entry))
@@ -216,7 +216,7 @@ def describe(entry: object) -> str:
 
 
 def writable_by_others(path: Path) -> str:
-    """Returns which other users could write a file; empty for none, or where that is unknown."""
+    """Returns which other users could write a file; empty for none, or if that is unknown."""
     try:
         return _flaw(path.stat())
     except OSError:

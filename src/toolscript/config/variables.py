@@ -34,7 +34,7 @@ _PUBLIC = {
 
 
 class VariableError(Exception):
-    """A variable that cannot be replaced; the message says which, and what to write."""
+    """A variable that cannot be replaced; the message says which, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

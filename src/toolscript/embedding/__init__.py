@@ -1,1 +1,1 @@
-"""Texts to vectors: encoders, the models they run, and the cache of what they computed."""
+"""Texts to vectors: encoders, the models they run, and the cache of vectors."""

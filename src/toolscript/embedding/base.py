@@ -37,7 +37,7 @@ class Encoder(Protocol):
 
     @property
     def device(self) -> str:
-        """What it runs on: ``cpu``, ``remote``, or one of `device.ACCELERATORS`."""
+        """The device that it runs on: ``cpu``, ``remote``, or one of `device.ACCELERATORS`."""
         ...
 
     def documents(self, texts: Sequence[str]) -> Vectors:
@@ -56,7 +56,7 @@ class Encoder(Protocol):
         """The vectors of a question and of each of its parts: float32 [1 + len(parts), dim].
 
         Unit rows, the question's first. The parts are pieces of the text, in
-        order; the first row is what `query` gives.
+        order; the first row is that of `query`.
         """
         ...
 
@@ -73,7 +73,7 @@ class VectorCache(Protocol):
 
     Any thread may call. A failure is logged and never raised. A cache that all sets of documents
     share knows a vector by its digest only: it returns none if none is ``wanted``, has no other
-    caches beside it, and keeps what `save` would delete.
+    caches beside it, and keeps the vectors that `save` would delete.
     """
 
     def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
@@ -98,7 +98,7 @@ class VectorCache(Protocol):
     ) -> bool:
         """Makes the cache hold ``entries``; returns False if that fails.
 
-        Vectors that another process has saved stay where ``keep`` returns True for
+        Vectors that another process has saved stay if ``keep`` returns True for
         their id. Those of another model, and all others, are deleted.
         """
         ...

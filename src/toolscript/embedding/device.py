@@ -1,4 +1,4 @@
-"""Chooses where a model runs, from the setting and from what ONNX Runtime offers."""
+"""Chooses the device of a model, from the setting and the providers of ONNX Runtime."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -19,9 +19,9 @@ ACCELERATORS = {
 def choose(asked: str, offered: Sequence[str]) -> tuple[str, ...]:
     """Returns the providers for a session, best first; the processor is always the last.
 
-    ``offered`` is what ``onnxruntime.get_available_providers()`` says: what the
-    installed build knows, which the machine need not have. Raises `DeviceError`
-    for ``gpu`` where no accelerator is offered.
+    ``offered`` is the result of ``onnxruntime.get_available_providers()``: the providers
+    of the installed build, which the machine need not have. Raises `DeviceError`
+    for ``gpu`` if no accelerator is offered.
     """
     accelerators = tuple(name for name in ACCELERATORS if name in offered)
     if asked == "cpu":
@@ -35,9 +35,9 @@ def choose(asked: str, offered: Sequence[str]) -> tuple[str, ...]:
 
 
 def running_on(asked: str, providers: Sequence[str]) -> str:
-    """Returns what a session really runs on, by our name, from its list of providers.
+    """Returns the device that a session runs on, by our name, from its list of providers.
 
-    ONNX Runtime goes on with the processor where an accelerator cannot be
+    ONNX Runtime goes on with the processor if an accelerator cannot be
     started. Raises `DeviceError` for ``gpu`` then.
     """
     first = providers[0] if providers else CPU

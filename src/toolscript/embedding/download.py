@@ -1,7 +1,7 @@
 """Downloads one model's files from the hub into a folder, with huggingface-hub.
 
 huggingface-hub has the requests, retries, tokens, proxies, offline mode and cache. This module
-chooses the files, limits how long a hub may be silent, and checks what arrived: see ADR 3.
+chooses the files, limits how long a hub may be silent, and checks the files: see ADR 3.
 """
 
 import hashlib

@@ -56,7 +56,7 @@ class Hub:
     def fetch(self, repository: Repository, weights: Sequence[str], progress: Progress) -> Path:
         """Returns the folder of a model, downloading it with the first of ``weights`` if need be.
 
-        Raises `ModelError` saying what is missing, and `UnreachableError` when
+        Raises `ModelError` naming the missing file, and `UnreachableError` when
         the hub does not answer. A failure is remembered for `FORGET_S`.
         """
         folder = self.folder(repository)

@@ -1,7 +1,7 @@
 """Reads a model's files in the hub's layout without loading the model.
 
 The layout is ``config.json``, ``tokenizer.json`` and one of several weights
-under ``onnx/``. Only these, and ``1_Pooling/config.json`` where there is one,
+under ``onnx/``. Only these, and ``1_Pooling/config.json`` if there is one,
 are ever read or downloaded; nothing is executed.
 """
 
@@ -31,7 +31,7 @@ def weights_for(*, gpu: bool) -> tuple[str, ...]:
 
 
 def find_weights(folder: Path, *, gpu: bool = False) -> Path:
-    """Returns the weights of a model folder; raises `ModelError` naming what is missing."""
+    """Returns the weights of a model folder; raises `ModelError` naming the missing file."""
     for required in REQUIRED:
         if not is_file(folder / required):
             raise ModelError(f"model folder {folder} has no {required}; expected the hub's layout")
@@ -65,7 +65,7 @@ def fingerprint(weights: Path) -> str:
 def spec_of(folder: Path, name: str) -> ModelSpec:
     """Returns the table's row for a model, or one made from its files and its family.
 
-    Where neither states the pooling, the mean is taken: sentence-transformers'
+    If neither states the pooling, the mean is taken: sentence-transformers'
     default, and that of most models in this layout.
     """
     row = known(name)
@@ -86,7 +86,7 @@ def spec_of(folder: Path, name: str) -> ModelSpec:
 
 
 def _pooling(folder: Path, name: str) -> tuple[Pooling, str]:
-    """How a model pools, and where that is stated."""
+    """Returns how a model pools, and the source of that."""
     if is_file(folder / POOLING):
         stated = _json(folder / POOLING)
         if stated.get("pooling_mode_cls_token") is True:

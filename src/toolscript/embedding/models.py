@@ -21,9 +21,9 @@ class ModelSpec:
     max_tokens: int
     licence: str
     source: str
-    """Where pooling and prefix are stated."""
+    """The source of pooling and prefix."""
     repository: str = ""
-    """Where the hub has it in the layout that is read here; empty for the bundled one."""
+    """Its repository on the hub in the layout that is read here; empty for the bundled one."""
     revision: str = "main"
     """A commit, which cannot be given other files; else a branch."""
 

@@ -26,7 +26,7 @@ class NegativeCache:
     path: Path | None
     """None: nothing is remembered."""
     request: str = field(repr=False)
-    """What else the answer depends on, such as a key. Only a digest of it is stored."""
+    """Anything else the answer depends on, such as a key. Only a digest of it is stored."""
     expires_s: float
 
     def read(self) -> str:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 BATCH_TEXTS = 4
 """Texts per run of the session: on one thread throughput hardly grows with it, memory does."""
 BATCH_ON_GPU = 64
-"""The same on an accelerator, where many texts cost little more than one."""
+"""The same on an accelerator, for which many texts cost little more than one."""
 _OUTPUT = "last_hidden_state"
 _WORD_TABLE = "word_embeddings.int8"
 """The bundled model's table of word vectors, which is the first half of its file."""
@@ -115,7 +115,7 @@ class OnnxEncoder:
         return unit_rows(hidden[:, 0] if self._spec.pooling == "cls" else _pool(hidden, mask))
 
     def _hidden(self, ids: list[list[int]]) -> tuple[Vectors, NDArray[np.int64]]:
-        """What the model makes of the tokens, and which of them are no padding."""
+        """Returns the vectors of the tokens, and which of them are no padding."""
         shape = (len(ids), max(len(row) for row in ids))
         tokens = np.zeros(shape, dtype=np.int64)
         mask = np.zeros(shape, dtype=np.int64)
@@ -190,7 +190,7 @@ def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
 
 @contextmanager
 def _refusing(path: Path) -> Generator[None]:
-    """What the tokenizers library raises, as `ModelError`: bare `Exception`, and its panics."""
+    """Raises the errors of the tokenizers library as `ModelError`: bare `Exception`, and panics."""
     try:
         yield
     except BaseException as error:
@@ -207,7 +207,7 @@ def _any_session(
     device: str,
     words: _WordTable | None,
 ) -> Any:
-    """A session on the first provider, or on the processor where that may be instead."""
+    """Returns a session on the first provider, or on the processor if that may be instead."""
     try:
         return _session(weights, threads, providers, words)
     except ModelError as error:
@@ -240,7 +240,7 @@ def _session(
 
 
 def _check_signature(inputs: set[str], shape: list[Any], spec: ModelSpec) -> None:
-    """Refuse at once what would fail at the first search; a symbolic dimension shows only then."""
+    """Refuses at once a model that would fail at the first search, as far as its shapes show it."""
     unknown = sorted(inputs - {"input_ids", "attention_mask", "token_type_ids"})
     missing = sorted({"input_ids", "attention_mask"} - inputs)
     if unknown or missing:
@@ -263,7 +263,7 @@ def _batches(lengths: list[int], size: int) -> Iterator[list[int]]:
 
 
 def _spans(text: str, parts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where each part stands in the text, looked for after the one before."""
+    """Returns the place of each part in the text, looked for after the one before."""
     start = 0
     for part in parts:
         begin = max(start, text.find(part, start))

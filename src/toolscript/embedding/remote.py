@@ -49,7 +49,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Parses a URL; raises `ModelError` saying what is wrong with it."""
+        """Parses a URL; raises `ModelError` naming the mistake."""
         try:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
@@ -175,7 +175,7 @@ class RemoteEncoder:
         return answer
 
     def _reason(self, answer: Any) -> str:
-        """What the server says is wrong, as one harmless line."""
+        """Returns the server's message about an error, as one harmless line."""
         error: Any = answer.get("error") if isinstance(answer, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - third-party JSON
         message: Any = error.get("message") if isinstance(error, dict) else error  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - third-party JSON
         secrets = (self._key,) if self._key else ()

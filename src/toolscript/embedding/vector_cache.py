@@ -37,7 +37,7 @@ class SqliteVectorCache:
     def load(self, model: str, wanted: Mapping[str, str] | None = None) -> dict[str, CachedVector]:
         """Returns the vectors of ``model`` by document id, at least those of ``wanted``.
 
-        See `VectorCache.load`. Logs a warning where another model's vectors are there.
+        See `VectorCache.load`. Logs a warning if another model's vectors are there.
         """
         return _load(self.path, model, wanted, logging.WARNING)
 
@@ -56,7 +56,7 @@ class SqliteVectorCache:
         entries: Mapping[str, CachedVector],
         keep: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Makes the cache hold ``entries`` of ``model``, and others where ``keep`` says so.
+        """Makes the cache hold ``entries`` of ``model``, and others if ``keep`` says so.
 
         See `VectorCache.save`.
         """
@@ -82,7 +82,7 @@ def load_others(
     model: str,
     wanted: _Wanted,
 ) -> dict[str, CachedVector]:
-    """Returns what ``load`` finds in the other caches beside ``path``; the newest one counts."""
+    """Returns the vectors in the other caches beside ``path``; the newest one counts."""
     folder = path.parent.parent if path.parent.name == FALLBACK else path.parent
     others = {*folder.glob(pattern), *folder.glob(f"{FALLBACK}/{pattern}")} - {path}
     newest = sorted(others, key=_modified_ns)[-MAX_OTHER_CACHES:]

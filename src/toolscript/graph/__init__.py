@@ -1,1 +1,1 @@
-"""What is used together: a graph of tools, learned from calls, and what it says comes next."""
+"""A graph of tools used together, learned from calls, and its forecast of the next tool."""

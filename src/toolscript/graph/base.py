@@ -15,7 +15,7 @@ KINDS: tuple[EdgeKind, ...] = ("observed", "template", "dependency")
 Direction: TypeAlias = Literal["in", "out", "both"]
 
 Everything: TypeAlias = Callable[[], tuple["GraphDelta", "UsageChange"]]
-"""Returns the whole graph and the whole usage, to replace what is stored."""
+"""Returns the whole graph and the whole usage, to replace the stored ones."""
 
 OBSERVED, TEMPLATE, DEPENDENCY = 1, 2, 4
 """Bits of an edge's kinds: it may have several at once."""
@@ -75,30 +75,30 @@ class LearnedCounts(Protocol[_Stored_contra]):
     """A graph, or the usage of its tools, in memory."""
 
     def rebase(self, stored: _Stored_contra) -> None:
-        """Puts everything that is stored before what was learned and is not stored yet."""
+        """Reapplies unsaved changes on top of the stored counts."""
         ...
 
     def merge(self, stored: _Stored_contra) -> None:
-        """Adds what another process has learned and stored."""
+        """Adds counts that another process has stored."""
         ...
 
 
 class GraphStorage(Protocol):
-    """Stores what processes have learned. Each adds to what is there, at any time.
+    """Stores the counts that processes learn. Each process adds its own, at any time.
 
-    Any thread may call, one at a time; methods block for a moment. What keeps the storage from
-    being used is logged.
+    Any thread may call, one at a time; methods block for a moment. A failure of the storage
+    is logged.
     """
 
     adds_only: bool
-    """Whether it prunes edges by itself: then nobody has to replace what is stored."""
+    """Whether it prunes edges by itself: then nobody has to replace the stored graph."""
 
     def subscribe(self, changed: Callable[[], None]) -> None:
         """Has a function called, in any thread, when other processes may have added something."""
         ...
 
     def load(self, graph: "LearnedCounts[GraphDelta]", usage: "LearnedCounts[UsageChange]") -> bool:
-        """Puts what is stored into ``graph`` and ``usage``; returns False to be called again.
+        """Loads the stored counts into ``graph`` and ``usage``; returns False to be called again.
 
         Called once more, after other processes have added something, it puts that into them.
         """
@@ -110,7 +110,7 @@ class GraphStorage(Protocol):
         usage: "UsageChange",
         everything: Everything | None = None,
     ) -> bool:
-        """Adds what was learned; returns whether it is stored.
+        """Adds changes; returns whether they are stored.
 
         A change that is ``whole`` replaces what every process has added before. Storage that is
         empty may take ``everything``, which includes the change, in place of it.

@@ -1,4 +1,4 @@
-"""Counts of use: of a tool, of an edge, of all steps, and what was added to them lately.
+"""Counts of use: of a tool, of an edge, of all steps, and the latest additions to them.
 
 Weights decay exponentially. Instead of lowering all of them as time goes by, a later
 use adds more, see `ToolGraph.weight_unit`, and a weight is divided by the unit of the
@@ -63,7 +63,7 @@ class EdgeCounts(msgspec.Struct, gc=False):
     """Bits: see `toolscript.graph.base.OBSERVED`."""
 
     def add(self, other: "EdgeCounts") -> None:
-        """Add other counts to these; what is stated twice counts once."""
+        """Adds other counts to these; an edge that is stated twice counts once."""
         self.next += other.next
         self.later += other.later
         self.next_times += other.next_times
@@ -80,7 +80,7 @@ class GraphDelta:
     edges: dict[tuple[str, str], EdgeCounts] = field(
         default_factory=dict[tuple[str, str], EdgeCounts]
     )
-    """By the ids of source and target."""
+    """Edges by the ids of source and target."""
     totals: GlobalCounts = field(default_factory=GlobalCounts)
     whole: bool = False
     """It replaces the file's contents instead of being added to them."""
@@ -105,7 +105,7 @@ def discount(counts_of_counts: Mapping[int, int]) -> float:
 
     n₁ / (n₁ + 2 n₂), the estimate of Ney, Essen & Kneser ("On structuring
     probabilistic dependences in stochastic language modelling", Computer Speech and
-    Language 8, 1994). Where nearly everything was seen once, as in sequences that
+    Language 8, 1994). If nearly everything was seen once, as in sequences that
     mean nothing, it is nearly 1, and counts say next to nothing. It does not fall
     below 0.5, since uses are no independent draws: the same job is done repeatedly.
     """

@@ -54,9 +54,9 @@ class GraphData:
         self.totals = GlobalCounts()
         self.edge_count = 0
         self.next_seen: Counter[int] = Counter()
-        """Counts of counts: how many edges were seen n times, for what came directly next."""
+        """Counts of counts: how many edges were seen n times as direct steps."""
         self.later_seen: Counter[int] = Counter()
-        """The same for what came anywhere later in the sequence."""
+        """The same for steps to any later tool of the sequence."""
         self.server_steps: defaultdict[str, defaultdict[str, float]] = defaultdict(
             lambda: defaultdict(float)
         )

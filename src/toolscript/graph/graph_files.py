@@ -109,7 +109,7 @@ def _call(call: str | _LoggedCall, where: str) -> tuple[str, bool]:
 
 
 def _is_true(value: Any) -> bool:
-    """What JSON states by its types, YAML states in a word."""
+    """Whether a value means success: a type in JSON, a word in YAML."""
     return bool(value) and str(value).casefold() not in {"false", "no", "off", "n", "0", "null"}
 
 

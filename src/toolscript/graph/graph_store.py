@@ -1,6 +1,6 @@
 """The graph on disk: one SQLite file for each configuration.
 
-What was learned is *added* to what is there, in one transaction at a time, so
+New counts are *added* to the stored ones, in one transaction at a time, so
 several processes can keep the same graph, and a kill at any moment leaves the
 last transaction whole. A tool's edges are one blob in its row: a graph of
 200,000 edges is read in a fraction of a second. Each row has a checksum: a
@@ -58,7 +58,7 @@ _SUMMED = {
     "tool": "number, id, weight, times, failed, failures, edges",
     "usage": "tool, model, count, total",
 }
-"""By table the columns of which ``sum`` is the CRC-32."""
+"""The columns of which ``sum`` is the CRC-32, by table."""
 _KEY = "tool = ? and model = ?"
 
 

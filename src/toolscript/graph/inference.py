@@ -1,6 +1,6 @@
 """Infers which tools a tool needs first, from the tools' descriptions and schemas.
 
-Only where that is hardly ambiguous, and only within a server:
+Only if that is hardly ambiguous, and only within a server:
 
 - the description names the other tool, as an identifier, and says that it comes
   first: "use list_tables first", "the id from search_flights", "requires login";
@@ -20,12 +20,12 @@ MAX_AROUND_CHARS = 120
 """The characters before and after a name that are read."""
 MAX_TOOLS = 5000
 MAX_MENTIONS = 100
-"""Of so many places in a description where a tool's name may stand the first are read."""
+"""The maximum number of places of a description that are searched for tools' names."""
 MAX_NEEDS = 20
-"""Of a tool."""
+"""The maximum number of needs of one tool."""
 _MAX_DESCRIPTION_CHARS = 8000
 _TOKEN = re.compile(r"[\w-]+|(?<![\w-])[^\w-]")
-"""What a name may begin with in a text: all letters up to a separator, or one separator."""
+"""The beginning of a name in a text: all letters up to a separator, or one separator."""
 _WORD = re.compile(r"[\w-]")
 _BEFORE = re.compile(
     r"(?:\bfirst,?\s+(?:use|call|run|invoke)|\bafter(?:\s+(?:using|calling|running))?|\bfrom"
@@ -48,7 +48,7 @@ _IDENTIFIER = re.compile(r"(?:_|[a-z])[iI]ds?$")
 
 
 def inferred(tools: Iterable[ToolSpec]) -> dict[str, dict[str, str]]:
-    """Returns for each tool what it most likely needs first, and why."""
+    """Returns for each tool the tools that it most likely needs first, and why."""
     servers: defaultdict[str, list[ToolSpec]] = defaultdict(list)
     for tool in tools:
         servers[tool.server].append(tool)
@@ -80,7 +80,7 @@ def _named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
 def _mentions(
     text: str, names: Container[str], lengths: Mapping[str, list[int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yields where names stand alone in a text, from left to right, of several the longest."""
+    """Yields the places of names that stand alone in a text, from left to right, longest first."""
     if lengths.keys().isdisjoint(_TOKEN.findall(text)):
         return
     end = 0

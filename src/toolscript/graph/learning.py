@@ -1,4 +1,4 @@
-"""Learns from calls in a background thread, which stores what was learned."""
+"""Learns from calls in a background thread, which stores the counts."""
 
 import contextlib
 import logging
@@ -54,9 +54,9 @@ class _RecordedCall:
 class Learning:
     """The graph and the usage of tools, and the thread that learns and stores both.
 
-    `open` reads what is stored; from then on `record_call` queues a call in
+    `open` reads the stored counts; from then on `record_call` queues a call in
     microseconds, a thread learns it, and at most `STORE_EVERY_S` later it is
-    stored. The thread also takes over what other processes have stored. `close`
+    stored. The thread also takes over the counts that other processes have stored. `close`
     ends it once everything is stored. Without a store nothing outlives the
     process. Failures are logged, shown by `state`, and tried again: the thread
     goes on, and one that died is replaced.
@@ -99,7 +99,7 @@ class Learning:
         return "failing: its thread has ended; the next call begins another" if dead else "running"
 
     def open(self) -> None:
-        """Read what is stored, once. Takes a fraction of a second, or longer if it is locked."""
+        """Reads the stored counts, once. Takes a fraction of a second, or longer for a lock."""
         with self._loading:
             if not self._opened:
                 with self._contained("what was learned before cannot be read"):
@@ -158,7 +158,7 @@ class Learning:
         """Add templates and dependencies, and learn sequences; returns the numbers added.
 
         Raises `InputError` if templates and dependencies are too many, and `LearningError`
-        where they are learned, but could not be stored.
+        if they are learned, but could not be stored.
         """
         pairs = (pair for template in given.templates for pair in template.pairs)
         self.graph.check_room((*pairs, *given.dependencies))
@@ -189,7 +189,7 @@ class Learning:
         return done.wait(_CLOSE_S) and not self._problem
 
     def close(self) -> None:
-        """Learn and store what is left, and end the thread."""
+        """Learns and stores the waiting calls, and ends the thread."""
         self._closed = True
         thread = self._thread
         if thread is None:
@@ -213,7 +213,7 @@ class Learning:
         return f"{self._problem or 'it takes too long'}; it is tried again with the next call"
 
     def _hear(self) -> None:
-        """Have the thread load what other processes have stored."""
+        """Has the thread load the counts of other processes."""
         if not (self._has_news or self._closed):
             self._has_news = True
             self._waiting.put(_NEWS)
@@ -276,7 +276,7 @@ class Learning:
         )
 
     def _save(self) -> bool:
-        """Store what was learned; returns whether that succeeded."""
+        """Stores the changes; returns whether that succeeded."""
         with self._contained("what was learned cannot be written"):
             if self._store_changes():
                 self._problem = ""
@@ -285,7 +285,7 @@ class Learning:
         return False
 
     def _store_changes(self) -> bool:
-        """Store what was learned, after reading the file; returns False to try again."""
+        """Stores the changes, after reading the file; returns False to try again."""
         if not self._load_news():
             return False
         adds_only = self._store is not None and self._store.adds_only
@@ -303,7 +303,7 @@ class Learning:
         return done
 
     def _load_news(self) -> bool:
-        """Load what is stored and not loaded yet; returns False to try again."""
+        """Loads the counts that are not loaded yet; returns False to try again."""
         self.open()
         if not (self._opened and self._has_news and self._store is not None):
             return self._opened

@@ -1,4 +1,4 @@
-"""What goes with a tool, each with its evidence: used before it, used after it, needed first."""
+"""The tools related to one, each with its evidence: used before it, after it, or needed first."""
 
 import heapq
 from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ def _is_habit(edge: EdgeCounts) -> bool:
 
 
 def _weight(edge: EdgeCounts, now: float, discounted: float) -> float:
-    """The weight of an edge with the discount taken off what was seen."""
+    """Returns the weight of an edge, with its uses discounted."""
     share = max(0.0, 1.0 - discounted / max(1, edge.later_times))
     return edge.later / now * share + edge.stated
 

@@ -1,4 +1,4 @@
-"""The history of one session: the tools it used, and what it searched for."""
+"""The history of one session: its tools and its searches."""
 
 import time
 from collections import deque

@@ -1,4 +1,4 @@
-"""The graph: which tools are used together, in what order, and which needs which.
+"""The graph: which tools are used together, in which order, and which needs which.
 
     adamic_adar_between(a, b) = Σ 1 / ln(degree(z)) over the common neighbours z of a and b
 
@@ -46,16 +46,16 @@ WINDOW = 8
 """The number of previous tools from which a use makes an edge."""
 MAX_DEPTH = 8
 MAX_PAIRS = 10_000
-"""So many pairs of one session are told from those of other sessions."""
+"""The maximum number of pairs of one session that are told from those of other sessions."""
 UNPROVEN_STEPS = 8.0
-"""So many forecasts no better than chance are counted in before the first real one."""
+"""The number of forecasts no better than chance that are counted in before the first real one."""
 SILENT_SKILL, FULL_SKILL = 0.2, 0.25
 """Up to the first predictive skill the graph moves no score; from the second on it has its weight.
 """
 _SKILL_DECAY = 0.999
-"""By how much earlier forecasts weigh less with each later one."""
+"""The factor on the weight of earlier forecasts with each later one."""
 DECLARED = "declared"
-"""The reason why a tool is needed where a user said so."""
+"""The reason why a tool is needed if a user said so."""
 
 _Number = TypeVar("_Number", float, NDArray[np.float64])
 
@@ -183,7 +183,7 @@ class ToolGraph:
     def check_room(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Raise `InputError` if there is no room for all these pairs to be stated.
 
-        What is stated is not pruned, and use needs room beside it.
+        Stated pairs are not pruned, and use needs room beside them.
         """
         with self.lock:
             known = {(a, b) for a, b, counts in self.data.edges() if counts.kinds & STATED}
@@ -218,8 +218,8 @@ class ToolGraph:
     ) -> tuple[str, ...]:
         """Learn that a tool was used after those of ``context``; returns the new context.
 
-        A call that failed is counted, but makes no edge: what a failure follows
-        or is followed by says nothing about what goes together. ``pairs`` are those that
+        A call that failed is counted, but makes no edge: the calls around
+        a failure say nothing about tools that go together. ``pairs`` are those that
         the session has used so far; new ones are added to them.
         """
         with self.lock:
@@ -250,7 +250,7 @@ class ToolGraph:
         """How well the graph forecasts, from 0 (no better than chance) to 1 (certain).
 
         Every use is forecast before it is learned. The gain of a forecast is
-        ln(p · n) / ln n, with p the probability given to what was used and n the
+        ln(p · n) / ln n, with p the probability given to the used tool and n the
         number of tools: 0 for guessing, 1 for knowing. The skill is the mean gain,
         with `UNPROVEN_STEPS` gains of 0 counted in: a new graph has proved nothing.
         """
@@ -265,7 +265,7 @@ class ToolGraph:
     def trust(self, *, templated: bool) -> float:
         """Returns the share of its weight that the graph has in a search: from 0 to 1.
 
-        It grows with the predictive skill, from 0 at `SILENT_SKILL`. Where a template connects
+        It grows with the predictive skill, from 0 at `SILENT_SKILL`. If a template connects
         the context (``templated``) it is at least `inexperience`: its author vouches for it.
         """
         proven = (self.predictive_skill - SILENT_SKILL) / (FULL_SKILL - SILENT_SKILL)
@@ -274,7 +274,7 @@ class ToolGraph:
     # Dependencies
 
     def set_inferred(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
-        """Set what was inferred from a catalogue: tool → what it needs → why.
+        """Sets the needs inferred from a catalogue: tool → needed tool → why.
 
         That is no part of the graph: it comes and goes with the catalogue, is
         not stored, and `edge_count` does not count it.
@@ -282,7 +282,7 @@ class ToolGraph:
         self._inferred = inferred
 
     def needs(self, tool: str) -> dict[str, str]:
-        """Returns what a tool needs directly, each with why: declared ones first."""
+        """Returns the direct needs of a tool, each with why: declared ones first."""
         with self.lock:
             edges = self._node(tool).out.items()
             declared = {other: DECLARED for other, counts in edges if counts.kinds & DEPENDENCY}
@@ -295,7 +295,7 @@ class ToolGraph:
     def dependencies(
         self, tool: str, depth: int = MAX_DEPTH, allows: Callable[[str], bool] = lambda _: True
     ) -> list[Dependency]:
-        """Returns what a tool needs, and what that needs, nearest first, then by id.
+        """Returns the direct and indirect needs of a tool, nearest first, then by id.
 
         Only over tools that ``allows`` accepts.
         """
@@ -315,7 +315,7 @@ class ToolGraph:
     # Storing
 
     def weight_unit(self, when_s: float) -> float:
-        """Returns what a use at this moment adds to weights: it doubles every half-life."""
+        """Returns the weight of a use at a moment: it doubles every half-life."""
         return float(2.0 ** ((when_s - EPOCH) / self._half_life_s))
 
     def now(self) -> float:
@@ -323,7 +323,7 @@ class ToolGraph:
         return self.weight_unit(self._clock())
 
     def drain_changes(self, *, adds_only: bool = False) -> GraphDelta:
-        """Returns what was learned since the last call, to be stored.
+        """Returns the changes since the last call, to be stored.
 
         Once edges were pruned that is everything, unless ``adds_only`` is true.
         """
@@ -346,12 +346,12 @@ class ToolGraph:
             return self.data.as_delta()
 
     def clear(self) -> None:
-        """Forget everything but what is inferred; the next change clears the file."""
+        """Forgets everything but inferred needs; the next change clears the file."""
         with self.lock:
             self.data, self._change = GraphData(), GraphDelta(whole=True)
 
     def rebase(self, stored: GraphDelta) -> None:
-        """Put what was stored before what was learned without it and is not stored yet."""
+        """Reapplies unsaved changes on top of the stored counts."""
         with self.lock:
             self.data = GraphData()
             if not self._change.whole:
@@ -360,7 +360,7 @@ class ToolGraph:
             self._prune()
 
     def merge(self, stored: GraphDelta) -> None:
-        """Add what another process has learned and stored."""
+        """Adds counts that another process has stored."""
         with self.lock:
             self.data.add(stored)
             self._prune()

@@ -19,9 +19,9 @@ MAX_COUNT = 200.0
 """With more questions older ones count less."""
 MAX_TOOLS = 50_000
 MAX_OWN_TOOLS = 1_000
-"""Of so many tools the uses of one holder other than the owner are kept."""
+"""The maximum number of tools whose uses by one holder are kept, the owner aside."""
 _BY, _SHARED = "\n", "+"
-"""What is between a tool and a holder in a key, and before a holder who teaches others, too."""
+"""The separator of tool and holder in a key, and the mark of a holder who teaches others, too."""
 
 LearnedVector: TypeAlias = tuple[float, Vectors]
 """The number of questions, and the sum of their vectors: float32 [dim]."""
@@ -33,7 +33,7 @@ def teaches_fully(grant: Grant) -> bool:
 
 
 def key_of(tool: str, grant: Grant) -> str:
-    """Returns what the uses of a tool by a caller are stored under: its id alone for the owner."""
+    """Returns the key of the uses of a tool by a caller: the id alone for the owner."""
     if teaches_fully(grant):
         return tool
     return f"{tool}{_BY}{_SHARED * grant.is_whole}{grant.holder}"
@@ -56,7 +56,7 @@ class UsageChange:
     def add(self, tool: str, model: str, vector: Vectors, count: float = 1.0) -> None:
         """Add one question, or a sum of several.
 
-        Where the model's vectors have another length than before, those before are dropped.
+        If the model's vectors have another length than before, those before are dropped.
         """
         none = (0.0, np.zeros_like(vector))
         known, total = self.learned.get((tool, model), none)
@@ -121,7 +121,7 @@ class Usage:
         return len(keys) < MAX_TOOLS
 
     def drain_changes(self) -> UsageChange:
-        """Returns what was learned since the last call, to be added to the file."""
+        """Returns the changes since the last call, to be added to the file."""
         with self._lock:
             change, self._change = self._change, UsageChange()
             return change
@@ -139,14 +139,14 @@ class Usage:
             return UsageChange(dict(self._all.learned), whole=True)
 
     def rebase(self, stored: UsageChange) -> None:
-        """Put what was stored before what was learned without it and is not stored yet."""
+        """Reapplies unsaved changes on top of the stored vectors."""
         with self._lock:
             self._all = UsageChange(dict(stored.learned))
             self._all.merge(self._change)
             self.version += 1
 
     def merge(self, stored: UsageChange) -> None:
-        """Add what another process has learned and stored."""
+        """Adds vectors that another process has stored."""
         with self._lock:
             self._all.merge(stored)
             self.version += 1

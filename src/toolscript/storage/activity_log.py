@@ -1,7 +1,7 @@
 """Keeps the most recent tool calls in an SQLite file: who called what, when, the outcome.
 
 Of results only the sizes are stored; of arguments, and of the search that led to the call, the
-texts where the recorder is told to keep them. The number of rows is bounded: each new one past the
+texts if the recorder is told to keep them. The number of rows is bounded: each new one past the
 bound replaces the oldest.
 """
 

@@ -26,7 +26,7 @@ _ABANDONED_S = 3600.0
 
 
 def file_name(text: str) -> str:
-    """Returns a file name for a text: percent-encoded, cut and with a digest where too long."""
+    """Returns a file name for a text: percent-encoded, cut and with a digest if too long."""
     name = quote(text, safe=" ")
     if len(name) <= _NAME_BYTES:
         return name
@@ -34,7 +34,7 @@ def file_name(text: str) -> str:
 
 
 def expanded(text: str) -> Path:
-    """Returns the path of a text; a leading ``~`` is replaced where that home exists."""
+    """Returns the path of a text; a leading ``~`` is replaced if that home exists."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -42,7 +42,7 @@ def expanded(text: str) -> Path:
 
 
 def resolved(path: Path) -> Path:
-    """Returns the path without links, or the absolute path where it cannot be resolved."""
+    """Returns the path without links, or the absolute path if it cannot be resolved."""
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):
@@ -160,7 +160,7 @@ def open_private(path: Path) -> TextIO:
 def locked(lock: Path, timeout_s: float = -1) -> Generator[None]:
     """Keeps other processes out of the block, by a lock file that only its owner may read.
 
-    Waits for ``timeout_s`` seconds, or for ever where that is negative. Raises `OSError`:
+    Waits for ``timeout_s`` seconds, or for ever if that is negative. Raises `OSError`:
     `TimeoutError` if another process holds the lock for longer.
     """
     import filelock  # noqa: PLC0415 - takes longer than most commands have
@@ -191,7 +191,7 @@ def write_atomically(path: Path, data: bytes) -> os.stat_result:
 
 
 def sync_directory(directory: Path) -> None:
-    """Has the new names in a directory outlive the machine's end, where the system can do that."""
+    """Has the new names in a directory outlive the machine's end, if the system can do that."""
     if sys.platform == "win32":
         return
     descriptor = os.open(directory, os.O_RDONLY)
@@ -206,7 +206,7 @@ def sync_directory(directory: Path) -> None:
 def replacing(path: Path) -> Generator[Path]:
     """Makes an empty file beside ``path`` that takes its name at the end of the block.
 
-    Only its owner may read it. Where the block raises, it is deleted.
+    Only its owner may read it. If the block raises, it is deleted.
     """
     import tempfile  # noqa: PLC0415 - most commands write nothing, and it takes a while
 

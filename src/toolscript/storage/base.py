@@ -49,7 +49,7 @@ class Records(Protocol):
         """Keeps every other caller of `locked` out of the block, for this name.
 
         In the block the newest value is read, and what is written counts from its end at the
-        latest. Waits for ``timeout_s`` seconds, or for ever where that is negative; raises
+        latest. Waits for ``timeout_s`` seconds, or for ever if that is negative; raises
         `TimeoutError` after that.
         """
         ...
@@ -63,7 +63,7 @@ class ActivityStorage(Protocol):
 
     @property
     def location(self) -> str:
-        """Where the calls are, for messages."""
+        """The place of the calls, for messages."""
         ...
 
     def append(self, calls: "Sequence[RecordedCall]") -> None:

@@ -55,10 +55,10 @@ class BlobStore:
     def load(
         self, table: BlobTable, writer_version: str, keys: Collection[str] | None = None
     ) -> dict[str, bytes]:
-        """Returns the rows of a table, where this version wrote it.
+        """Returns the rows of a table, if this version wrote it.
 
         With ``keys`` these are at least those of the keys, as far as they are there.
-        What cannot be read is left out. Damaged rows are logged and deleted.
+        Unreadable rows are left out; damaged ones are logged and deleted.
         """
         rows, damaged = self._read(
             table, writer_version, lambda db: _rows(db, table, keys), ({}, [])
@@ -85,7 +85,7 @@ class BlobStore:
         value: Callable[[str], bytes],
         keep_if: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Makes a table have exactly ``keys``, and other keys only where ``keep_if`` says so.
+        """Makes a table have exactly ``keys``, and other keys only if ``keep_if`` says so.
 
         A key stands for one content: ``value`` is called for keys that are missing,
         and rows that are there are not written again. A failure (full disk, busy
@@ -116,7 +116,7 @@ class BlobStore:
         read: Callable[[sqlite3.Connection], _T],
         otherwise: _T,
     ) -> _T:
-        """Returns what ``read`` does where this version wrote the table."""
+        """Returns the result of ``read`` if this version wrote the table."""
         with self._log_failures("read"):
             if self.path.is_file():
                 with self._file.reading() as db:
@@ -130,7 +130,7 @@ class BlobStore:
         writer_version: str,
         change: Callable[[sqlite3.Connection], object],
     ) -> bool:
-        """Change a table in one transaction; it is emptied first where another version wrote it."""
+        """Change a table in one transaction; it is emptied first if another version wrote it."""
         with self._log_failures("written"), self._file.writing() as db:
             db.execute(_CREATE_TABLE.format(table))
             if _writer_version(db, table) != writer_version:
@@ -142,7 +142,7 @@ class BlobStore:
 
     @contextmanager
     def _log_failures(self, action: str) -> Generator[None]:
-        """Log what goes wrong; a file that is damaged is deleted."""
+        """Logs failures; a file that is damaged is deleted."""
         try:
             yield
         except OSError as error:

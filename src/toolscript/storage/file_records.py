@@ -19,8 +19,8 @@ class FileRecords:
     """See `Records`. Holds nothing between calls.
 
     Args:
-        directory: Where the files are.
-        suffix: What follows the name of a value in that of its file.
+        directory: The folder of the files.
+        suffix: The end of each file name, after the name of the value.
         marker: Returns the path of an empty file that remembers that there was a value, so that
             a file that is lost is no value that was never written. None remembers nothing.
     """

@@ -1,6 +1,6 @@
 """Opens an SQLite file that several processes share, and runs one transaction at a time.
 
-There are two kinds of failure. What fails for the moment or for this process
+There are two kinds of failure. A failure for the moment or for this process
 (a lock, a full disk, a directory that may not be written, no descriptor left) is
 an `OSError`, and the file stays as it is. Wrong content of the file is a `DamagedError`.
 """
@@ -47,7 +47,7 @@ class SqliteFile:
     def writing(self) -> Generator[sqlite3.Connection]:
         """Opens a connection in one transaction, which the end of the block commits.
 
-        Makes the file where there is none. Raises `DamagedError` or `OSError`.
+        Makes the file if there is none. Raises `DamagedError` or `OSError`.
         """
         with _failures(), self.locked():
             if not self.path.exists():

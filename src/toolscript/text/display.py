@@ -27,7 +27,7 @@ def printable(text: str, limit: int = 0) -> str:
 def harmless(text: str) -> str:
     """Returns third-party text of several lines, safe to show.
 
-    What could steer a terminal, is hidden or turns other characters around is replaced by
+    Characters that steer a terminal, are hidden or turn others around are replaced by
     U+FFFD. Line feeds, tabs and spaces of all widths stay.
     """
     return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))

@@ -1,4 +1,4 @@
-"""Takes out of a text what people do not see, and what a terminal would obey."""
+"""Removes from a text the characters that people do not see, and those that steer a terminal."""
 
 import re
 from functools import cache
@@ -13,7 +13,7 @@ _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 
 def strip_hidden(text: str) -> str:
-    """Returns the text without control characters, escape sequences and what has no width.
+    """Returns the text without control characters, escape sequences and characters of no width.
 
     Line feeds, carriage returns and tabs stay. So do emoji with all their parts, variants of
     ideographs, and a joiner behind a letter of a script that needs it. Takes time in proportion
@@ -26,7 +26,7 @@ def strip_hidden(text: str) -> str:
 
 @cache
 def _unconditional() -> re.Pattern[str]:
-    """What goes wherever it stands."""
+    """Characters that always go."""
     return re.compile(
         r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]"  # colours, movements of the cursor
         r"|[\]PX^_][^\x00-\x1f\x7f]*+(?:\x07|\x1b\\)"  # addresses, titles, the clipboard
@@ -39,7 +39,7 @@ def _unconditional() -> re.Pattern[str]:
 
 @cache
 def _conditional() -> re.Pattern[str]:
-    """What goes unless it is ``kept``: for its neighbours, which always stay themselves."""
+    """Characters that go unless they are ``kept``: for their neighbours, which always stay."""
     flags = "|".join(
         "".join(chr(0xE0000 + ord(letter)) for letter in region)
         for region in ("gbeng", "gbsct", "gbwls")

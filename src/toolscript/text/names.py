@@ -1,4 +1,4 @@
-"""Says what is unusual, or deceptive, about a tool's name."""
+"""Warns of tools' names that are unusual or deceptive."""
 
 import re
 import unicodedata
@@ -37,7 +37,7 @@ def deceptive_name(name: str) -> str:
 
 
 def name_warning(name: str, own: Iterable[str]) -> str:
-    """Returns what to know before trusting a server's tool of this name; "" for most names.
+    """Returns a warning about a server's tool of this name; "" for most names.
 
     ``own`` are the names of toolscript's own tools.
     """

@@ -1,4 +1,4 @@
-"""Blanks secrets in every text that is shown: those that are known, and what looks like one."""
+"""Blanks secrets in every text that is shown: known ones, and words that look like one."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _SPELLED_CHARS = 16_384
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Returns the text with ``***`` for secrets in any encoding and for what looks like one.
+    """Returns the text with ``***`` for secrets in any encoding and for words that look like one.
 
     Credentials in URLs are replaced, too. Takes time in proportion to the text, whatever it holds.
     """
@@ -34,7 +34,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 def redact_known(texts: Sequence[str], secrets: Iterable[str]) -> list[str]:
     """Returns the texts with ``***`` for these secrets in any spelling. None is cut.
 
-    What only looks like a secret stays: in another program's data it is mostly something else.
+    A word that only looks like a secret stays: in another program's data it is mostly none.
     """
     long, short = _matchers(tuple(secrets))
     joined = "\0".join(texts)  # most of many texts have none of many spellings

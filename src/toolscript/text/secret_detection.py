@@ -31,7 +31,7 @@ _SECRET_NAME = re.compile(
 )
 _PAIR = re.compile(r"""([\w.-]{1,80})["']?\s{0,3}[=:]\s{0,3}["']?([^\s;,&"'}]+)""")
 _END = re.compile(r"[\s\"<>]")
-"""Begins what stands behind an address."""
+"""The end of an address: the first character behind it."""
 _INSIDE = r"""(?:[^\s"<>@]|(?<=\w)["<>](?=\w))"""
 _SPACED = re.compile(
     rf"""
@@ -125,11 +125,11 @@ def _user_secrets(user: str) -> Iterator[str]:
 
 
 def user_info(before: str, rest: str) -> str:
-    """Returns what stands before the host of an address, ``@`` excluded, from behind ``://``.
+    """Returns the user info of an address, ``@`` excluded, from behind ``://``.
 
-    A password may hold what should have been escaped (``/``, ``#``, ``?``, ``@``, a quote, some
-    blanks). ``before`` is what the address begins with: in one of the web a number after the colon
-    is a port. ``rest`` may go on behind the address.
+    A password may hold characters that should have been escaped (``/``, ``#``, ``?``, ``@``, a
+    quote, some blanks). ``before`` is the beginning of the address: in one of the web a number
+    after the colon is a port. ``rest`` may go on behind the address.
     """
     word = _END.split(rest, maxsplit=1)[0]
     spaced = None if "@" in word else _SPACED.match(rest)
@@ -188,7 +188,7 @@ def _is_named(name: str, value: str) -> bool:
 
 
 def _programs(command: str, args: Sequence[str]) -> Iterator[int]:
-    """Yields the indexes of the arguments that name what a launcher such as npx starts."""
+    """Yields the indexes of the arguments that name the programs of a launcher such as npx."""
     launcher = re.split(r"[/\\]", command)[-1].partition(".")[0].casefold()
     index = 0 if launcher in _LAUNCHERS else len(args)
     while index < len(args):
@@ -235,7 +235,7 @@ def value_secrets(value: str, *, named: bool = False) -> Iterator[str]:
 
 
 def credentials(value: str) -> Iterator[str]:
-    """Yields the value, the part after a word such as ``Bearer``, and what that decodes to."""
+    """Yields the value, the part after a word such as ``Bearer``, and that part decoded."""
     scheme, _, rest = value.partition(" ")
     yield value
     yield from [rest] if scheme.isalpha() and len(rest) > MAX_WORD else []
@@ -265,7 +265,7 @@ def _is_random(text: str) -> bool:
 
 @cache
 def known_tokens() -> re.Pattern[str]:
-    """Returns a pattern of known kinds of tokens, and of what stands behind ``Bearer``."""
+    """Returns a pattern of known kinds of tokens, and of the word behind ``Bearer``."""
     return re.compile(
         r"""
         (?<![A-Za-z0-9])(?:

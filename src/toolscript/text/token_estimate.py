@@ -30,7 +30,7 @@ def image_tokens(size: tuple[int, int] | None) -> int:
 def result_tokens(result: Mapping[str, Any]) -> int:
     """Returns the estimate for the content of a tool's result, or else for its structured content.
 
-    An image has a token for 750 pixels, and at most 1,600, as has what is binary otherwise.
+    An image has a token for 750 pixels, and at most 1,600, as have other binary contents.
     """
     content: Any = result.get("content")
     if not isinstance(content, list) or not content:

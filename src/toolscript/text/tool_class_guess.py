@@ -47,12 +47,12 @@ _JOINING = frozenset(["and", "or", "then"])
 def guess_class(
     server: str, name: str, input_schema: dict[str, Any]
 ) -> Literal["read", "write", "destructive"]:
-    """Returns what a call may do at most, by the first verb of a tool's name.
+    """Returns the most that a call may do, by the first verb of a tool's name.
 
     Args:
         server: The server's name, whose words may stand before the verb: ``sqlite_list_tables``.
         name: The tool's name. With a verb that is not known, the tool is destructive.
-        input_schema: Says what it takes. Whatever takes code or a command is destructive.
+        input_schema: Its parameters. A tool that takes code or a command is destructive.
     """
     spoken = words(name)
     place = _find_verb(spoken, {*_PREFIXES, *words(server)})

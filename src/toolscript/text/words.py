@@ -12,7 +12,7 @@ _BORDER = re.compile(rf"(?<=[A-Za-z0-9])(?={_SPACELESS})")
 _FIRST_SENTENCE = re.compile(r"^.{3,300}?[.!?。](?=\s|$)", re.DOTALL)
 
 _ASCII = [chr(code).lower() if chr(code).isalnum() else " " for code in range(128)]
-"""What each character becomes in `words`: letters and digits in lower case, others a space."""
+"""The replacement of each character in `words`: letters and digits in lower case, or a space."""
 _LETTERS = {code: each.strip() for code, each in enumerate(_ASCII)}
 """The same for `compact`, which drops the others."""
 
