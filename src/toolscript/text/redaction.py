@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from urllib.parse import quote, quote_plus
 
-from toolscript.text.secret_detection import MAX_WORD, NO_SECRETS, known_tokens, user_info
+from toolscript.text.secret_detection import MAX_WORD, user_info
+from toolscript.text.secret_shapes import NO_SECRETS, known_tokens
 
 MAX_CHARS = 16_384
 """A longer text is cut before it is redacted."""

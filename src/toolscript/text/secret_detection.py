@@ -8,90 +8,37 @@ import json
 import re
 from binascii import Error, a2b_base64
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any, cast
 from urllib.parse import unquote_plus
+
+from toolscript.text.secret_shapes import (
+    AUTH_SCHEMES,
+    FLAG,
+    HARMLESS,
+    HARMLESS_WORDS,
+    LAUNCHERS,
+    NO_SECRETS,
+    OPTION_NAME,
+    PAIR,
+    PATH,
+    PROGRAM_NAME,
+    SECRET_NAME,
+    SPACED_USER,
+    SURE_FLAG,
+    SWITCHES,
+    URL_END,
+    WITH_PROGRAM,
+    WITH_VALUE,
+    WORD_CHARS,
+    known_tokens,
+)
 
 MAX_WORD = 5
 """Secrets no longer than this are blanked as whole words only: messages need such as "true"."""
 _SHORTEST = 2
 _JSON_CHARS = 100_000
 _RANDOM_CHARS = 16
-_WORDY = re.compile(r"[\w.-]+")
-_NAME = re.compile(
-    r"-[\w.-]*|[A-Z][A-Z0-9_]*|[a-z]+(?:[._-][a-z0-9]+)*|[A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+"
-)
-"""The name of an option, a variable, a parameter or a header. Anything else before ``=`` may be
-half a secret."""
-_SECRET_NAME = re.compile(
-    r"key|token|secret|pass|pwd|auth|cred|bearer|session|cookie|dsn|jwt|signature|connection"
-    r"|(?:^|[-_.])(?:pat|pin|pw|otp|sig|sid)(?:$|[-_.])",
-    re.IGNORECASE,
-)
-_PAIR = re.compile(r"""([\w.-]{1,80})["']?\s{0,3}[=:]\s{0,3}["']?([^\s;,&"'}]+)""")
-_END = re.compile(r"[\s\"<>]")
-"""The end of an address: the first character behind it."""
-_INSIDE = r"""(?:[^\s"<>@]|(?<=\w)["<>](?=\w))"""
-_SPACED = re.compile(
-    rf"""
-    ((?!\[)[^\s"<>@:/?#]*:(?!\d{{1,5}}(?!\w))
-    {_INSIDE}+(?:[ \t]+{_INSIDE}+){{0,4}}(?:@[^\s"<>@]*)*)@
-    """,
-    re.VERBOSE,
-)
-"""A user and a password with quotes or blanks; a number after the colon is a port."""
-_SURE_FLAG = re.compile(r"--[a-z]+(?:-[a-z]+)*|-[A-Za-z]")
-_FLAG = re.compile(r"--[A-Za-z][\w.-]*|-[A-Za-z]|-[a-z][a-z-]+")
-_SCHEMES = frozenset({"bearer", "basic", "digest", "negotiate", "token"})
-NO_SECRETS = frozenset("true false yes no on off none null undefined".split())  # noqa: SIM905
-_WORDS = NO_SECRETS | frozenset(
-    """
-    auto default debug trace info notice warning error fatal critical stdio http https
-    streamable-http streamable_http json text yaml plain html utf-8 localhost readonly read-only
-    read-write production staging development testing master latest stable server verbose enabled
-    disabled strict
-    """.split()  # noqa: SIM905 - a list of words reads best as words
-)
-_HARMLESS = re.compile(
-    r"""
-    [a-z]{1,5} | [A-Z]{1,4} | [A-Z]+(?:_[A-Z]+)+
-    | \d{1,5}(?:[.:]\d{1,5}){0,4} | \d{1,4}(?:[-/x,]\d{1,4}){1,2} | \d{1,6}[a-zA-Z%]{1,2}
-    | [a-z]{2}[_-][A-Z]{2}(?:\.UTF-?8)? | [A-Z][a-z]+(?:/[A-Z][A-Za-z_]+)+
-    | (?:application|text|image)/[a-z.+-]+
-    | (?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|cloud|local|internal|lan|eu)(?::\d{1,5})?
-    | @[\w.-]+/[\w.-]+(?:@[\w.^~-]+)?
-    """,
-    re.VERBOSE,
-)
-_PATH = re.compile(
-    r"""
-    (?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w\ .@+~%,():/\\-]* | \.{1,2} | ~
-    | [\w./@+-]+\.(?:[cm]?[jt]s|py|rb|php|sh|jar|exe|db|sqlite3?|json|ya?ml|toml|ini|conf|env
-                    |csv|txt|md|log|xml|html|pem|crt|key)
-    """,
-    re.VERBOSE,
-)
-_LAUNCHERS = frozenset(
-    """
-    npx bunx pnpx uvx uv pipx python python3 py node deno bun docker podman npm pnpm yarn go cargo
-    java ruby php dotnet
-    """.split()  # noqa: SIM905
-)
-_SWITCHES = frozenset(
-    """
-    -y --yes -q --quiet --silent -i --interactive -t --tty -it --rm --init -u -S -E -B -I -O -P
-    --offline -A --allow-all --isolated run exec dlx tool container
-    """.split()  # noqa: SIM905
-)
-_WITH_VALUE = frozenset(
-    """
-    -e --env -v --volume --mount --name --network --net --publish --env-file -w --workdir
-    --platform --python --directory --project
-    """.split()  # noqa: SIM905
-)
-_WITH_PROGRAM = frozenset({"-m", "--from", "--with", "--package", "-p"})
-_PROGRAM = re.compile(r"[@A-Za-z0-9][\w./@:+~-]*(?:\[[\w,-]+\])?(?:[=<>~!]=[\w.*]+)?")
 
 
 def url_secrets(text: str) -> Iterator[str]:
@@ -101,18 +48,22 @@ def url_secrets(text: str) -> Iterator[str]:
         user = user_info(before, after)
         yield from _user_secrets(user)
         far = after.rpartition("@")[0]
-        if len(pieces) == 2 and _WORDY.sub("", before) in {"", "="} and re.search(r"\s", far):  # noqa: PLR2004 - one address is all of it
+        if len(pieces) == 2 and WORD_CHARS.sub("", before) in {"", "="} and re.search(r"\s", far):  # noqa: PLR2004 - one address is all of it
             yield from _user_secrets(far)
         rest = after[len(user) :]
-        for piece in {_END.split(rest, maxsplit=1)[0], rest}:  # blanks may belong to it
+        for piece in {URL_END.split(rest, maxsplit=1)[0], rest}:  # blanks may belong to it
             path, *queries = re.split("[?#]", piece)
-            yield from (each for each in re.split("[/;]", path) if _is_random(each))
+            yield from filter(_is_random, re.split("[/;]", path))
             for pair in re.split("[&;]", "&".join(queries)):
-                name, _, value = pair.partition("=")
-                short = _SECRET_NAME.search(name) and value
-                for spelled in (value or name, unquote_plus(value or name)):
-                    if short or len(spelled) > MAX_WORD:
-                        yield spelled
+                yield from _query_secrets(*pair.partition("=")[::2])
+
+
+def _query_secrets(name: str, value: str) -> Iterator[str]:
+    """Yields a parameter's value, raw and decoded, if it is long or its name says it is secret."""
+    is_named = bool(SECRET_NAME.search(name) and value)
+    for spelled in (value or name, unquote_plus(value or name)):
+        if is_named or len(spelled) > MAX_WORD:
+            yield spelled
 
 
 def _user_secrets(user: str) -> Iterator[str]:
@@ -131,8 +82,8 @@ def user_info(before: str, rest: str) -> str:
     quote, some blanks). ``before`` is the beginning of the address: in one of the web a number
     after the colon is a port. ``rest`` may go on behind the address.
     """
-    word = _END.split(rest, maxsplit=1)[0]
-    spaced = None if "@" in word else _SPACED.match(rest)
+    word = URL_END.split(rest, maxsplit=1)[0]
+    spaced = None if "@" in word else SPACED_USER.match(rest)
     return spaced[1] if spaced else _user_of(before, word)
 
 
@@ -145,10 +96,8 @@ def _user_of(before: str, rest: str) -> str:
     if "@" in head:
         return user if colon else head.rpartition("@")[0]
     web = re.search(r"(?:https?|wss?|file)$", before[-8:], re.IGNORECASE)
-    is_port = not port or port.isdecimal()
-    if colon:
-        return "" if web and is_port else user
-    return "" if web or "?" in user else user
+    has_none = (not port or port.isdecimal()) if colon else True
+    return "" if (web and has_none) or (not colon and "?" in user) else user
 
 
 def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
@@ -161,11 +110,11 @@ def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
         if index in programs:
             continue
         is_named = bool(flag) and _is_named(flag, argument)
-        if flag and not (_SURE_FLAG if is_named else _FLAG).fullmatch(argument):
+        if flag and not (SURE_FLAG if is_named else FLAG).fullmatch(argument):
             yield from value_secrets(argument, named=is_named)
         elif mark:
             yield from value_secrets(value, named=_is_named(name, value))
-        elif _FLAG.fullmatch(argument):
+        elif FLAG.fullmatch(argument):
             pending = argument
         else:
             yield from value_secrets(argument)
@@ -175,14 +124,16 @@ def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
 def _named(argument: str) -> tuple[str, str, str]:
     """Returns name, ``=`` or ``:``, and value; the argument and twice "" if it has no name."""
     name, mark, value = re.match(r"([^=:]*)([=:]?)(.*)", argument, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess] - matches anything
-    is_name = _NAME.fullmatch(name) or (_SECRET_NAME.search(name) and _WORDY.fullmatch(name))
+    is_name = OPTION_NAME.fullmatch(name) or (
+        SECRET_NAME.search(name) and WORD_CHARS.fullmatch(name)
+    )
     is_name = is_name and value and not value.startswith(("//", "\\"))
     return (name, mark, value.strip()) if is_name else (argument, "", "")
 
 
 def _is_named(name: str, value: str) -> bool:
     """Whether the name says that the value is secret; ``-p`` is a port or a password."""
-    return bool(_SECRET_NAME.search(name)) or (
+    return bool(SECRET_NAME.search(name)) or (
         name in {"-p", "-P"} and not re.fullmatch(r"[\d:]{1,11}", value)
     )
 
@@ -190,16 +141,16 @@ def _is_named(name: str, value: str) -> bool:
 def _programs(command: str, args: Sequence[str]) -> Iterator[int]:
     """Yields the indexes of the arguments that name the programs of a launcher such as npx."""
     launcher = re.split(r"[/\\]", command)[-1].partition(".")[0].casefold()
-    index = 0 if launcher in _LAUNCHERS else len(args)
+    index = 0 if launcher in LAUNCHERS else len(args)
     while index < len(args):
         argument = args[index]
-        if argument in _WITH_PROGRAM | _WITH_VALUE:
+        if argument in WITH_PROGRAM | WITH_VALUE:
             index += 1
-            if argument in _WITH_PROGRAM and _is_program(args[index : index + 1]):
+            if argument in WITH_PROGRAM and _is_program(args[index : index + 1]):
                 yield index
             if argument == "-m":
                 return
-        elif argument not in _SWITCHES and not re.match("--[a-z-]+=", argument):
+        elif argument not in SWITCHES and not re.match("--[a-z-]+=", argument):
             if _is_program([argument]):
                 yield index
             return
@@ -207,31 +158,37 @@ def _programs(command: str, args: Sequence[str]) -> Iterator[int]:
 
 
 def _is_program(given: Sequence[str]) -> bool:
-    return any(_PROGRAM.fullmatch(each) and not _is_random(each) for each in given)
+    return any(PROGRAM_NAME.fullmatch(each) and not _is_random(each) for each in given)
 
 
 def named_secrets(name: str, value: str) -> Iterator[str]:
     """Yields the secrets in a variable of the environment, or in a header."""
-    return value_secrets(value, named=bool(_SECRET_NAME.search(name)))
+    return value_secrets(value, named=bool(SECRET_NAME.search(name)))
 
 
 def value_secrets(value: str, *, named: bool = False) -> Iterator[str]:
     """Yields the secrets in a value: all of it unless it is harmless, and its parts."""
     value = value.strip()
-    if value.casefold() in NO_SECRETS or len(value) < _SHORTEST:
-        return
-    if not named and (len(value) <= _SHORTEST or is_harmless(value)):
+    if _is_shown(value, named=named):
         return
     yield from url_secrets(value)
-    if value[0] in "{[" and (leaves := _leaves(value, named=named)) is not None:
+    leaves = _leaves(value, named=named) if value[0] in "{[" else None
+    if leaves is not None:
         yield from (value, *leaves)
         return
-    for pair in _PAIR.finditer(value):
-        if (named or _SECRET_NAME.search(pair[1])) and pair[2].casefold() not in _SCHEMES:
+    for pair in PAIR.finditer(value):
+        if (named or SECRET_NAME.search(pair[1])) and pair[2].casefold() not in AUTH_SCHEMES:
             yield from (pair[2], _named(pair[2])[2])
     inner = _named(value)[2]
     for stated in {value, inner, _named(inner)[2]} - {""} if named or "://" not in value else ():
         yield from credentials(stated)
+
+
+def _is_shown(value: str, *, named: bool) -> bool:
+    """Whether messages may show a value: a word for nothing, or a harmless one without a name."""
+    if value.casefold() in NO_SECRETS or len(value) < _SHORTEST:
+        return True
+    return not named and (len(value) <= _SHORTEST or is_harmless(value))
 
 
 def credentials(value: str) -> Iterator[str]:
@@ -250,8 +207,8 @@ def is_harmless(value: str) -> bool:
     """Whether a value is of a kind that messages may show: a word, a number, a path, a host."""
     if any(map(_is_random, re.split(r"[/\\=]", value))):
         return False
-    known = _HARMLESS.fullmatch(value) or _PATH.fullmatch(value)
-    return bool(known) or value.casefold() in _WORDS
+    known = HARMLESS.fullmatch(value) or PATH.fullmatch(value)
+    return bool(known) or value.casefold() in HARMLESS_WORDS
 
 
 def _is_random(text: str) -> bool:
@@ -261,24 +218,6 @@ def _is_random(text: str) -> bool:
     digits = len(re.findall(r"\d+", text)) > 1
     mixed = digits and re.search("[a-z]", text) and re.search("[A-Z]", text)
     return bool(mixed or re.fullmatch("[0-9a-f-]{32,}", text) or known_tokens().search(text))
-
-
-@cache
-def known_tokens() -> re.Pattern[str]:
-    """Returns a pattern of known kinds of tokens, and of the word behind ``Bearer``."""
-    return re.compile(
-        r"""
-        (?<![A-Za-z0-9])(?:
-            (?:gh[pousr]_|github_pat_|glpat-|sk-|[sr]k_(?:live|test)_|xox[a-z]-|xapp-|whsec_)
-                [\w-]{6,}
-            | (?:AKIA|ASIA)[A-Z0-9]{8,} | eyJ[\w-]{6,}(?:\.[\w-]*){0,4} | AIza[\w-]{20,}
-            | (?:npm_|hf_|pypi-|ts_|dop_v1_|ya29\.|SG\.|gsk_|nvapi-|lin_api_|shpat_)[\w.-]{16,}
-        )
-        | (?<=[Bb]earer\ )(?=[\w.~+/-]{0,99}[A-Z0-9=])[\w.~+/=-]{6,}
-        | (?<=[Bb]asic\ )(?=[\w+/-]{0,99}[A-Z0-9=])[\w+/=-]{6,}
-        """,
-        re.VERBOSE,
-    )
 
 
 def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
@@ -292,16 +231,19 @@ def _leaves(text: str, *, named: bool) -> Sequence[str] | None:
         named, value = waiting.pop()
         if isinstance(value, dict):
             pairs = cast("dict[str, Any]", value).items()
-            waiting += [(named or bool(_SECRET_NAME.search(key)), each) for key, each in pairs]
+            waiting += [(named or bool(SECRET_NAME.search(key)), each) for key, each in pairs]
         elif isinstance(value, list):
             waiting += [(named, each) for each in cast("list[Any]", value)]
         elif isinstance(value, str):
             secrets += url_secrets(value)
-            random = "://" not in value and _is_random(value) and not is_harmless(value)
-            secrets += [value] if named or random else []
+            secrets += [value] if named or _is_token(value) else []
         elif named and not isinstance(value, bool):
             secrets.append(str(value))
     return secrets
+
+
+def _is_token(value: str) -> bool:
+    return "://" not in value and _is_random(value) and not is_harmless(value)
 
 
 def redactable(values: Iterable[str]) -> tuple[str, ...]:
