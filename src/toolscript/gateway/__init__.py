@@ -1,1 +1,1 @@
-"""Connections to MCP servers, and the catalogue of what they offer."""
+"""Connections to MCP servers, and the catalogue of their tools."""

@@ -1,4 +1,4 @@
-"""The protocols of upstreams, their callers, and what several replicas of a gateway share."""
+"""The protocols of upstreams, their callers, and the state that replicas of a gateway share."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -16,14 +16,14 @@ IMPORTING = threading.Lock()
 """Held by a thread that imports the SDK: two such imports at once can deadlock."""
 
 LAST_WORDS = "; its last words: "
-"""In an error, what follows this is a server's standard error, which only the owner may read."""
+"""In an error, the text behind this is a server's standard error, only for the owner."""
 
 CANNOT_BE_ASKED = -32600
 """The code with which clients that know no elicitation answer it: an invalid request."""
 
 
 def without_last_words(error: str) -> str:
-    """Returns a server's error without what the server wrote on standard error."""
+    """Returns a server's error without its standard error."""
     reason, words, _ = error.partition(LAST_WORDS)
     return f"{reason})" if words and reason.count("(") > reason.count(")") else reason
 
@@ -144,7 +144,7 @@ class Upstream(Protocol):
     def pid(self) -> int | None:
         """The id of the server's process while that runs; None for a remote server.
 
-        It is None on Windows, too, where the id is not known.
+        It is None on Windows, too: there the id is not known.
         """
         ...
 
@@ -168,19 +168,19 @@ class Upstream(Protocol):
 
 
 class Connect(Protocol):
-    """Makes upstreams and owns what they share."""
+    """Makes upstreams and owns their shared state."""
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> Upstream:
         """Returns the upstream of a server, which sends its reports to ``report``."""
         ...
 
     def close(self) -> None:
-        """Frees what the upstreams share, once all have ended. Blocks for a moment."""
+        """Frees the shared state of the upstreams, once all have ended. Blocks for a moment."""
         ...
 
 
 class ServerOwnership(Protocol):
-    """Says which servers this replica of the gateway lists, and runs alone where one runs them.
+    """Says which servers this replica of the gateway lists, and runs alone if only one may.
 
     Every method but `changed` returns at once.
     """
@@ -194,7 +194,7 @@ class ServerOwnership(Protocol):
         ...
 
     async def changed(self) -> None:
-        """Returns once what this replica owns may have changed since the last call."""
+        """Returns once the servers that this replica owns may have changed since the last call."""
         ...
 
 
@@ -230,10 +230,10 @@ class CatalogueStore(Protocol):
 
 
 class CatalogueNews(msgspec.Struct, frozen=True):
-    """What other replicas have changed of the servers."""
+    """The changes of servers by other replicas."""
 
     entries: tuple[ServerEntry, ...] = ()
-    """What the owners of servers have stored."""
+    """The entries that the owners of servers have stored."""
     reviewed: frozenset[str] | None = frozenset()
     """The `file_name` of servers of which definitions were approved or rejected; None for any."""
     stale: frozenset[str] = frozenset()

@@ -20,13 +20,11 @@ from toolscript.types import SEPARATOR, ServerSpec, ServerState, ToolSpec, Trust
 MAX_EXPOSED = 46
 """The longest name of a tool for models. Vendors accept 64 characters, of which clients use some
 for a prefix: ``mcp__toolscript__`` has 17."""
-_FORMERLY = 64
-"""The same before: models may have learned such names, so calls by them go on to work."""
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of one server, in a catalogue and in a snapshot file."""
+    """The state of one server, in a catalogue and in a snapshot file."""
 
     name: str
     digest: str
@@ -92,9 +90,7 @@ class Catalogue:
 
     @cached_property
     def _ids(self) -> dict[str, str]:
-        former = exposed_names((i for i in self.tools if len(i) > MAX_EXPOSED), _FORMERLY)
-        names = [*former.items(), *self.exposed.items()]
-        return {name: identifier for identifier, name in names}
+        return {name: identifier for identifier, name in self.exposed.items()}
 
     def find(self, name: str) -> ToolSpec | None:
         """Returns the tool with this id, else this exposed name, else this ``server:tool``."""
@@ -129,27 +125,27 @@ def _classify(entry: ServerEntry, spec: ServerSpec) -> ServerEntry:
     return replace(entry, tools=tuple(tools))
 
 
-def exposed_names(identifiers: Iterable[str], longest: int = MAX_EXPOSED) -> dict[str, str]:
-    """Returns each tool id's name for models: at most ``longest`` of ``A-Z a-z 0-9 _ -``.
+def exposed_names(identifiers: Iterable[str]) -> dict[str, str]:
+    """Returns each tool id's name for models: at most `MAX_EXPOSED` of ``A-Z a-z 0-9 _ -``.
 
     An id that fits is its own name. Any other is cut and ends with eight digits of its
     SHA-256, or with as many more as make it unique.
     """
     ordered = sorted(set(identifiers))
-    names = {i: i for i in ordered if len(i) <= longest and not _NOT_ALLOWED.search(i)}
+    names = {i: i for i in ordered if len(i) <= MAX_EXPOSED and not _NOT_ALLOWED.search(i)}
     taken = set(names.values())
     for identifier in ordered:
         if identifier not in names:
-            names[identifier] = _hashed_name(identifier, taken, longest)
+            names[identifier] = _hashed_name(identifier, taken)
             taken.add(names[identifier])
     return names
 
 
-def _hashed_name(identifier: str, taken: set[str], longest: int) -> str:
+def _hashed_name(identifier: str, taken: set[str]) -> str:
     digest = hashlib.sha256(identifier.encode()).hexdigest()
     plain = _NOT_ALLOWED.sub("_", identifier)
-    for digits in range(8, longest - 1):
-        name = f"{plain[: longest - digits - 1]}-{digest[:digits]}"
+    for digits in range(8, MAX_EXPOSED - 1):
+        name = f"{plain[: MAX_EXPOSED - digits - 1]}-{digest[:digits]}"
         if name not in taken:
             return name
     raise AssertionError("SHA-256 collision")

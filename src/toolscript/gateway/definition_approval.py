@@ -94,7 +94,7 @@ class DefinitionApproval:
             self._catalogue.publish_entry(entry)
 
     def _republish(self, entry: ServerEntry) -> None:
-        """Publishes a reviewed entry, and has a connected server say what it lists now."""
+        """Publishes a reviewed entry, and has a connected server list its tools again."""
         self._catalogue.publish_entry(entry)
         if (managed := self._managed.get(entry.name)) is not None:
             managed.list_again()

@@ -1,4 +1,4 @@
-"""Says what went wrong with a server in words for its user."""
+"""Explains the failure of a server in words for its user."""
 
 from http import HTTPStatus
 

@@ -34,8 +34,8 @@ class Instance:
 
     Args:
         spec: The server.
-        connector: Returns what makes upstreams.
-        report: Takes what the upstream reports; returns whether the server's tools are known
+        connector: Returns the maker of upstreams.
+        report: Takes the upstream's reports; returns whether the server's tools are known
             now, so that it may be stopped once it is idle.
         limit: The servers that run: this one waits for room among them.
         idle_s: Seconds without a request after which the server is stopped; 0 for never.

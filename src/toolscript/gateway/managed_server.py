@@ -46,7 +46,7 @@ class ManagedServer:
         self.settled.set()
 
     def list_again(self) -> None:
-        """Has the server, if it is connected, say what it lists now."""
+        """Has the server, if it is connected, list its tools again."""
         for instance in self.instances.all:
             instance.list_again()
 
@@ -58,7 +58,7 @@ def status_of(
 
     Args:
         spec: How it is configured.
-        entry: What is known of it.
+        entry: Its state.
         managed: How it runs; None if this process does not connect to it.
     """
     if spec.disabled:

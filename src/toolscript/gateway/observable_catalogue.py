@@ -27,7 +27,7 @@ class ObservableCatalogue:
         self.publish(self.current.replacing(entry))
 
     def entry(self, server: str) -> ServerEntry | None:
-        """Returns what is known of a server."""
+        """Returns the state of a server."""
         return self.current.servers.get(server)
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:

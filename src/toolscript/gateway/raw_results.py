@@ -77,7 +77,7 @@ async def in_thread_if_large(
 
 
 def _tried(work: Callable[[bytes], _T], data: bytes) -> tuple[_T | None, Exception | None]:
-    """Returns what the work returns or raises.
+    """Returns the result or the error of the work.
 
     An error that a thread raises refers to itself by way of the frames in its traceback, which
     hold the data: it would be kept until the garbage collector runs.

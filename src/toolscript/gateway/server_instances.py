@@ -8,7 +8,7 @@ from toolscript.types import ServerSpec
 
 
 class ServerInstances:
-    """Finds the instance that serves a caller, and makes it where there is none yet.
+    """Finds the instance that serves a caller, and makes it if there is none yet.
 
     A server whose entry names the project has an instance per project, and one that is not shared
     an instance per session. The default one serves every other caller, and lists the tools.
@@ -33,7 +33,7 @@ class ServerInstances:
         self._project = project
         self.default = make(spec.in_project(project), False)  # noqa: FBT003 - see `make`
         self._others: dict[tuple[str, str], Instance] = {}
-        """By the digest of the expanded entry, and the session."""
+        """The instances by the digest of the expanded entry, and the session."""
 
     @property
     def all(self) -> tuple[Instance, ...]:

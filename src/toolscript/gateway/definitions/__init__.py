@@ -1,1 +1,1 @@
-"""What the definitions of tools were when they were accepted, and what has changed since."""
+"""The definitions of tools as they were accepted, and their changes since."""

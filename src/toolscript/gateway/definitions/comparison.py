@@ -1,4 +1,4 @@
-"""Compares what a server lists with what was accepted of it: accepted, or held and why."""
+"""Compares a server's tools with the accepted ones: each is accepted, or held and why."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
 RECENT = timedelta(hours=24)
 """For how long a tool that no person has approved is called new, or changed."""
 MAX_COMPARED = 1_000_000
-"""Where a listing has more pairs of a new and a vanished tool, its new tools are held unseen."""
+"""If a listing has more pairs of a new and a vanished tool, its new tools are held unseen."""
 MAX_EARLIER = 5
 """Earlier definitions of a tool that are kept."""
 MAX_PINS = 40_000
-"""Of one server, those of tools that it no longer lists included; further new tools are held."""
+"""The maximum number of pins of one server, old ones included; further new tools are held."""
 MIN_KEPT_WORDS = 0.8
 """A new tool with such a share of a vanished tool's words is that tool under another name."""
 MIN_SIMILARITY = 0.9
@@ -88,7 +88,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def earlier_versions(former: Pin | None, definition: Definition) -> tuple[Version, ...]:
-    """Returns what the pin of a definition keeps of the pin that it replaces."""
+    """Returns the versions that the pin of a definition keeps of the pin that it replaces."""
     if former is None or not former.definition:
         return ()
     if former.definition == definition:
@@ -105,13 +105,13 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The definition that was accepted; of a renamed tool, under its former name."""
     launch_before: str = ""
     launch: str = ""
-    """How the server was started or reached then, and is now, where that has changed."""
+    """How the server was started or reached then, and is now, if that has changed."""
     rejected: bool = False
     """Whether a person has rejected this definition."""
 
     @property
     def digest(self) -> str:
-        """Stands for what a person looks at: the definition, and how its server is started.
+        """Stands for the reviewed facts: the definition, and how its server is started.
 
         Long enough that no server can make two definitions with the same one.
         """
@@ -119,7 +119,7 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def pinned(self) -> ToolSpec:
-        """The tool with what was accepted of its texts, or with its name alone."""
+        """The tool with its accepted texts, or with its name alone."""
         tool, pinned = self.tool, self.before or {}
         title, about = pinned.get("title", ""), pinned.get("description", "")
         named = ToolSpec(server=tool.server, name=tool.name, title=title, description=about)
@@ -145,7 +145,7 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def held_message(held: HeldTool) -> str:
-    """Returns what a caller of a held tool is told."""
+    """Returns the message for a caller of a held tool."""
     return f"{held.tool.id} is held: {held.why}; its owner approves it with: toolscript review"
 
 
@@ -182,20 +182,20 @@ class Seniority(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reviewed(msgspec.Struct, frozen=True):
-    """A server's tools after the comparison with what was accepted."""
+    """A server's tools after the comparison with the accepted ones."""
 
     accepted: tuple[ToolSpec, ...]
     held: tuple[HeldTool, ...]
     recent: dict[str, RecentChange]
-    """By the names of accepted tools."""
+    """Recent changes by the names of accepted tools."""
     seniority: Seniority
-    """Of accepted and held tools."""
+    """When accepted and held tools were first accepted."""
     reordered: tuple[str, ...] = ()
     """The names of accepted tools with an order in their lists that was not accepted."""
 
 
 def trust_of(change: RecentChange | None) -> Trust:
-    """Returns what a model is told of an accepted tool."""
+    """Returns the trust in an accepted tool, as models are told."""
     if change is None or datetime.now(UTC) - datetime.fromisoformat(change.since) > RECENT:
         return "pinned"
     return change.kind
@@ -211,13 +211,13 @@ class _Vanished:
 
 
 class Comparison:
-    """One comparison of a listing with what was accepted of its server.
+    """One comparison of a listing with the accepted definitions of its server.
 
     Args:
         spec: The server.
-        pins: What was accepted, by the tools' names.
+        pins: The accepted definitions, by the tools' names.
         is_lost: Whether an earlier record of it was lost: then nothing is accepted.
-        tools: What the server lists.
+        tools: The tools that the server lists.
         embed: Embeds the texts of new tools and of those that have vanished.
     """
 
@@ -239,7 +239,7 @@ class Comparison:
         self._launch = launch_of(spec)
         self._former_launch = min((pin.launch for pin in pins.values() if pin.launch), default="")
         self.pins = dict(pins)
-        """What is accepted after `run`."""
+        """The accepted definitions after `run`."""
 
     def run(self, *, trusts_new: bool) -> Reviewed:
         """Compares each tool; ``trusts_new`` says whether one that was never seen is accepted."""
@@ -278,7 +278,7 @@ class Comparison:
     def _acceptance(
         self, tool: ToolSpec, definition: Definition, reason: HoldReason
     ) -> AcceptedBy | None:
-        """Returns what accepts a definition without a person; None if nothing does."""
+        """Returns the reason to accept a definition without a person; None if there is none."""
         if reason == "lost" or self._is_rejected(tool.name, definition):
             return None
         if self._spec.auto_approve:

@@ -35,7 +35,7 @@ _LOOKS = str.maketrans(
     "\u0432\u043a\u043c\u043d\u0442\u03b1\u03b2\u03b5\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c7",
     "olllaeopcyxsljhdqwbkmhtabelkmvoptx",
 )
-"""What a digit, or a Cyrillic or Greek letter, looks like; i and l are one."""
+"""The Latin letter that a digit, or a Cyrillic or Greek letter, looks like; i and l are one."""
 
 
 class NamedTool:
@@ -76,7 +76,7 @@ class NamedTool:
 
 
 Pair = tuple[NamedTool, str, NamedTool]
-"""A tool, what its name is like, and the tool that it imitates."""
+"""A tool, the likeness of its name, and the tool that it imitates."""
 
 
 class _Index:
@@ -105,12 +105,12 @@ def imitations(
 
     - a name that looks like another: letters of another script, or digits for letters;
     - a name that consists of another server's name and that of one of its tools;
-    - a name one letter off (of at least 8), or with other digits at its end, where both
+    - a name one letter off (of at least 8), or with other digits at its end, if both
       descriptions begin with the same sentence;
-    - an equal name, where both descriptions begin with the same sentence of at least 30 letters,
+    - an equal name, if both descriptions begin with the same sentence of at least 30 letters,
       or have at least 6 words and share 80 % of them.
 
-    Of two that are alike the newer one gets the note, or both where neither is older.
+    Of two that are alike the newer one gets the note, or both if neither is older.
     Takes time in proportion to the number of tools and the length of their names.
 
     Args:
@@ -187,7 +187,7 @@ def _near(tools: list[NamedTool]) -> Iterator[Pair]:
 
 
 def _parts(tool: NamedTool) -> Iterator[str]:
-    """Yields what near names share: a name without its last digits, or without one letter."""
+    """Yields the common parts of near names: without the last digits, or without one letter."""
     if tool.sentence:
         yield tool.name.rstrip(_DIGITS)
         yield tool.name

@@ -24,7 +24,7 @@ MIN_WORDS = 4
 
 
 def normal_form(tool: ToolSpec) -> Definition:
-    """Returns a tool's name, texts, schemas and annotations without what means nothing.
+    """Returns a tool's name, texts, schemas and annotations without meaningless differences.
 
     White space in texts is folded, keys and sets are sorted, and empty fields are left out.
     Characters that cannot be seen stay: they mean something to a model.
@@ -52,7 +52,7 @@ def text_of(definition: Definition) -> str:
 def kept_words(former: AbstractSet[str], other: AbstractSet[str]) -> float:
     """Returns the share of a former text's words that another text has too, 0 to 1.
 
-    What was added does not count: a long addition does not hide what a text was made from.
+    Added words do not count: a long addition does not hide the origin of a text.
     """
     return len(former & other) / len(former) if len(former) >= MIN_WORDS else 0.0
 

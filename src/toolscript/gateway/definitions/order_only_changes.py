@@ -35,7 +35,7 @@ _ENUMERATION = re.compile(
 )
 """Single words after such as "Allowed commands:", to the end of the text or the next such words.
 
-What follows a list may be about its last item, and what is said before it about its first.
+A sentence behind a list may be about its last item, and one before it about its first.
 """
 _MEANINGFUL = re.compile(
     r"(?<![a-z0-9])(?:no|not|none|never|nor|neither|only|but|except|unless|without|always|and|or|if"
@@ -51,7 +51,7 @@ _ORDER = re.compile(
     r"|begin|start|initial|end|stop|above|below|alphabet|sort|reverse)\w*)\b|#\d",
     re.ASCII | re.IGNORECASE,
 )
-"""Words that may say what a place in a list means."""
+"""Words that may give a meaning to a place in a list."""
 
 
 def ignore_order(definition: Definition) -> Definition:

@@ -51,7 +51,7 @@ class _PinFile(msgspec.Struct, frozen=True):
 
 
 class _Sealed(msgspec.Struct, frozen=True):
-    """What stands in a file: a `_PinFile`, and the SHA-256 of its bytes."""
+    """The content of a file: a `_PinFile`, and the SHA-256 of its bytes."""
 
     sha256: str
     content: msgspec.Raw
@@ -65,7 +65,7 @@ class DefinitionPins:
         config_key: The key of the configuration.
         review_new: Whether a person has to approve a tool that was never seen, too.
         embed: Embeds the texts of new tools and of those that have vanished.
-        records: Where the pins are instead of in the data directory.
+        records: The storage of the pins instead of the data directory.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class DefinitionPins:
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._unsaved: dict[str, _PinFile] = {}
-        """What could not be stored, by server: it counts for as long as this process runs."""
+        """Pins that could not be stored, by server: they count for as long as this process runs."""
 
     def review(self, spec: ServerSpec, tools: Sequence[ToolSpec]) -> Reviewed:
         """Returns which of a server's tools are accepted and which are held.
 
-        What is accepted for the first time is on the disk when this returns. Where nothing can be
+        A first acceptance is on the disk when this returns. If nothing can be
         stored it counts in this process alone, which is logged.
         """
         reviewed: Reviewed | None = None
@@ -115,7 +115,7 @@ class DefinitionPins:
     def _reviewed(
         self, spec: ServerSpec, tools: Sequence[ToolSpec]
     ) -> tuple[Reviewed, _PinFile | None]:
-        """Returns what is accepted and held, and the record to store; None for that there is."""
+        """Returns the accepted and held tools, and the record to store; None for the stored one."""
         file = self._read(spec.name)
         is_lost = file is not None and file.lost
         review = Comparison(
@@ -184,16 +184,16 @@ class DefinitionPins:
 
     @contextmanager
     def _locked(self, server: str) -> Generator[None]:
-        """Keeps other processes and threads out, where there can be records."""
+        """Keeps other processes and threads out, if there can be records."""
         with self._lock, ExitStack() as stack:
             with suppress(OSError):
                 stack.enter_context(self._records.locked(file_name(server)))
             yield
 
     def _read(self, server: str) -> _PinFile | None:
-        """Returns what is stored of a server; None if it was never seen.
+        """Returns the record of a server; None if the server was never seen.
 
-        What could not be stored counts where nothing else was stored since, by another process.
+        Unsaved pins count if no other process has stored anything since.
         """
         unsaved = self._unsaved.get(server)
         try:

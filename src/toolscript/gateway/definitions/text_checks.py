@@ -42,7 +42,7 @@ _HONEST = re.compile(
     """,
     re.VERBOSE,
 )
-"""Invisible characters where people who write in these scripts put them; never three in a row."""
+"""Invisible characters as people who write in these scripts put them; never three in a row."""
 _HIDDEN = re.compile(
     r"[\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2064\u206a-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -161,7 +161,7 @@ def _is_asked(line: str, match: re.Match[str]) -> bool:
 
 
 def _named_server(line: str, others: Mapping[str, str]) -> re.Match[str] | None:
-    """Finds what says to use, or not to use, another server or a tool of it."""
+    """Finds a phrase that says to use, or not to use, another server or a tool of it."""
     letters = compact(line)
     for name in (each for each, looked_for in others.items() if looked_for in letters):
         spelled = "[-_ ]".join(map(re.escape, re.split(r"[-_ ]+", name)))
@@ -216,7 +216,7 @@ def _inside(place: str, key: str) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields what is inside a value, and the names there, which a model reads as well."""
+    """Yields the members of a value, and their names, which a model reads as well."""
     if isinstance(value, list):
         yield from (("", child) for child in cast("list[Any]", value))
     elif isinstance(value, dict):

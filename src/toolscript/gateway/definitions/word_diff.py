@@ -1,4 +1,4 @@
-"""What has changed between two definitions, word by word, for a person to judge."""
+"""The changes between two definitions, word by word, for a person to judge."""
 
 import difflib
 import re
@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def changes(before: Definition | None, after: Definition) -> tuple[Change, ...]:
-    """Returns what differs, in the order of the places; everything is added where nothing was."""
+    """Returns the differences, in the order of the places; all is added if there was nothing."""
     old, new = dict(lines_of(before or {})), dict(lines_of(after))
     places = [place for place in dict.fromkeys((*old, *new)) if old.get(place) != new.get(place)]
     return tuple(
@@ -63,7 +63,7 @@ def _words(text: str) -> list[str]:
 
 
 def _shortened(tokens: list[str]) -> str:
-    """Returns unchanged text without its middle, where that is long."""
+    """Returns unchanged text without its middle, if that is long."""
     if len(tokens) <= 4 * _CONTEXT:
         return "".join(tokens)
     return f"{''.join(tokens[: 2 * _CONTEXT])} … {''.join(tokens[-2 * _CONTEXT :])}"

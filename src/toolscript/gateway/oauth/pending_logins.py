@@ -1,4 +1,4 @@
-"""Begins logins for callers whose call needs one, and tells the address where the user logs in."""
+"""Begins logins for callers whose call needs one, and tells the address for the user."""
 
 import logging
 import threading
@@ -50,17 +50,17 @@ class PendingLogins:
 
     Args:
         directory: The folder of logins.
-        records: Where logins are instead; see `Login`.
+        records: The storage of logins instead; see `Login`.
     """
 
     def __init__(self, directory: Path, records: Records | None = None) -> None:
         self._directory = directory
         self._records = records
         self._pending: dict[tuple[str, str], _PendingLogin] = {}
-        """By the server's name and URL."""
+        """The logins by the server's name and URL."""
 
     async def address(self, spec: ServerSpec) -> str:
-        """Returns where the user logs in to a server; empty if the server names no address.
+        """Returns the address of the login to a server; empty if the server names none.
 
         The login is begun if none is under way. The connection to the server sees when the
         user has logged in.

@@ -2,7 +2,7 @@
 
 A process that is killed cannot clean up. So a small one waits for the end of a pipe that
 only the first one holds, and then ends every process that has the first one's tag in its
-environment: servers and what they started. See `reap`.
+environment: servers and the processes that they started. See `reap`.
 """
 
 import secrets

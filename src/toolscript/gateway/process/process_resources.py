@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 def measure(servers: Mapping[str, Sequence[int]]) -> dict[str, ServerResources]:
-    """Returns what the processes of each server use, by the servers' names.
+    """Returns the usage of each server's processes, by the servers' names.
 
     It reads the system's table of processes once, for all servers, and so blocks for some
     milliseconds: call it in a thread. A process that ends meanwhile is left out, and so is one
     that may not be looked at, or whose parent has ended and left it to the system. On Windows,
-    where the ids are not known, the result is empty.
+    which tells no ids, the result is empty.
 
     The memory is the resident sets' sum, as ``ps`` and ``top`` show them. The processor time
-    includes that of descendants which have ended and were waited for, where the system tells
+    includes that of descendants which have ended and were waited for, if the system tells
     it (on Linux).
 
     Args:
@@ -38,7 +38,7 @@ _NOTHING = ServerResources(instances=0, processes=0, memory_bytes=0, cpu_s=0.0)
 
 
 class _Usage(NamedTuple):
-    """What one process uses."""
+    """The usage of one process."""
 
     lives: bool
     """False for one that has ended, but that its parent has not waited for yet."""
@@ -80,7 +80,7 @@ class _ProcessTable:
             waiting += self._children[pid]
 
     def usage(self, pid: int) -> _Usage | None:
-        """Returns what a process uses; None if it has vanished or may not be looked at."""
+        """Returns the usage of a process; None if it has vanished or may not be looked at."""
         process = self._processes.get(pid)
         if process is None:
             return None

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 TAG_VARIABLE = "TOOLSCRIPT_SERVER_OF"
-"""The variable that holds the tag of a server and of what it starts."""
+"""The variable that holds the tag of a server and of its child processes."""
 PATIENCE_S = 0.7
 """How long they have to end because their input has, and again after SIGTERM."""
 _KILL_S = 5.0
@@ -64,7 +64,7 @@ def _signalled(pid: int, tag: str, number: int) -> bool:
 def _kill_group(pid: int) -> None:
     """Kills the process with its group.
 
-    A server begins a session, so its groups hold only what it started, also processes
+    A server begins a session, so its groups hold only its own processes, also those
     that have emptied their environment.
     """
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Keeps what a server writes on standard error: its end in memory, the rest in two short files."""
+"""Keeps a server's standard error: its end in memory, the rest in two short files."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ MAX_BYTES = 4 * 1024 * 1024
 _TAIL_BYTES = 8192
 _SHOWN_BYTES = 256 * 1024
 _UNSHOWN_CHARS = 4096
-"""So much of a line that begins before the tail is not shown: it may begin with half a secret."""
+"""The hidden part of a line that begins before the tail: it may begin with half a secret."""
 
 
 def last_lines(folder: Path, server: str, count: int) -> tuple[Path, list[str]]:
@@ -56,7 +56,7 @@ class StderrLog:
             self._close()
 
     def write(self, data: bytes) -> None:
-        """Appends what the server has written."""
+        """Appends output of the server."""
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         self.make_room(len(data))
         if self._file:
@@ -66,7 +66,7 @@ class StderrLog:
                 self._give_up(error)
 
     def make_room(self, size: int = 0) -> None:
-        """Begins a new file where so many bytes more would make this one too long."""
+        """Begins a new file if so many bytes more would make this one too long."""
         if not self._file:
             return
         with suppress(OSError):

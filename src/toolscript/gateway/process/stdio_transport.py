@@ -70,11 +70,11 @@ async def process_streams(
 
     Args:
         spec: The server that is started.
-        stderr_log: Takes what the process writes on standard error.
+        stderr_log: Takes the standard error of the process.
         reaper: Tags the process.
         limit: The size in bytes of the longest message that is read.
         note_pid: Takes the process id once the process runs, and None once it has ended. It is
-            not called on Windows, where the SDK starts the process and keeps the id.
+            not called on Windows, since there the SDK starts the process and keeps the id.
     """
     with stderr_log.opened():
         tag = await anyio.to_thread.run_sync(reaper.tag)
@@ -120,7 +120,7 @@ def _inherited_variables(stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def _popen(parameters: StdioServerParameters) -> "subprocess.Popen[bytes]":
-    """Starts a process with ``vfork`` where possible.
+    """Starts a process with ``vfork`` if possible.
 
     The event loop's own way copies the memory map of this process while the loop waits.
     """
@@ -283,7 +283,7 @@ async def _close_at_end(process: _Process, inbound: MemoryObjectSendStream[_Rece
 
 
 async def _log_stderr(stderr: IO[bytes], log: StderrLog, scope: anyio.CancelScope) -> None:
-    """Logs standard error, and at the end what is still in the pipe."""
+    """Logs standard error, and at the end the rest in the pipe."""
     with scope:
         while _log_available(stderr, log):
             await anyio.sleep(_STDERR_PAUSE_S)
@@ -292,7 +292,7 @@ async def _log_stderr(stderr: IO[bytes], log: StderrLog, scope: anyio.CancelScop
 
 
 def _log_available(stderr: IO[bytes], log: StderrLog) -> bool:
-    """Logs what can be read now; returns whether there may be more."""
+    """Logs the available output; returns whether there may be more."""
     data: bytes | None = stderr.read(_PIPE_BYTES)
     log.write(data or b"")
     return data != b""

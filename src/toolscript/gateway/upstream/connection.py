@@ -190,7 +190,7 @@ class McpUpstream:
         return self._is_connecting or (self._login and self._login.stamp) != self._tried_login
 
     async def _invitation(self, caller: Caller) -> str:
-        """Begins a login, and returns what its user has to do; empty if it cannot begin."""
+        """Begins a login, and returns the instruction for its user; empty if it cannot begin."""
         address = await self._shared.logins.address(self._spec)
         if not address:
             return ""
@@ -385,7 +385,7 @@ class McpUpstream:
         return (*self._spec.secrets, *(self._login.secrets if self._login else ()))
 
     def _note_failure(self, error: BaseException) -> str:
-        """Returns one line, without secrets, that says what went wrong.
+        """Returns one line, without secrets, about the failure.
 
         Keeps whether a log-in would help, which `request` offers then.
         """
@@ -408,7 +408,7 @@ class McpUpstream:
         return self._shown(message(error), 300) or type(error).__name__
 
     def _explained(self, text: str) -> str:
-        """Returns the text, and what the server printed on standard output and error."""
+        """Returns the text, and the server's last words on standard output and error."""
         if self._noise:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
         last = self._shown(self._stderr.last_line) if self._spec.transport == "stdio" else ""
@@ -416,15 +416,15 @@ class McpUpstream:
 
 
 class McpConnect:
-    """Makes the upstreams of one configuration, and holds what they share; see `Connect`.
+    """Makes the upstreams of one configuration, and holds their shared state; see `Connect`.
 
     Args:
         limits: Times and limits; see `GatewaySettings`.
         data_dir: The data directory.
         config_key: The key of the configuration.
         pins: The definitions that were accepted.
-        logins: Where logins are; None for the data directory.
-        folder: Where servers start whose entry names no directory; empty for the working directory.
+        logins: The storage of logins; None for the data directory.
+        folder: The working directory of servers whose entry names none; empty for this one.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what upstreams share

@@ -55,7 +55,7 @@ def _fields(question: _Raw) -> list[tuple[str, Any]]:
 
 
 def secret_asked_for(request: _Raw) -> str:
-    """Returns what asks for a secret: a field's name, "its text", or "" for nothing."""
+    """Returns the part that asks for a secret: a field's name, "its text", or "" for none."""
     question: _Raw = (request.get("method") == METHOD and request.get("params")) or {}
     fields = _fields(question)
     if len(fields) > _MAX_FIELDS:

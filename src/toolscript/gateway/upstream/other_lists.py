@@ -1,4 +1,4 @@
-"""Lists what a server offers beside tools: prompts, resources and resource templates.
+"""Lists the prompts, resources and resource templates of a server.
 
 The snapshot keeps these lists, so that a server need not be started to be listed.
 """
@@ -16,13 +16,13 @@ from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
 
 TIMEOUT_S = 5.0
 MAX_ENTRIES, MAX_PAGES = 1000, 20
-"""Of one list: the rest is listed by the running server alone."""
+"""The maximum number of entries of one list: only the running server lists the rest."""
 _LISTS = {
     "prompts/list": ("prompts", "prompts"),
     "resources/list": ("resources", "resources"),
     "resources/templates/list": ("resources", "resourceTemplates"),
 }
-"""By method: the capability that a server declares for it, and the key of the entries."""
+"""The capability that a server declares, and the key of the entries, by method."""
 _RESULT: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 Lists: TypeAlias = dict[str, tuple[Any, ...]]
 

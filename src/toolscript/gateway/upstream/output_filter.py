@@ -27,7 +27,7 @@ _Json: TypeAlias = dict[Any, Any] | list[Any]
 
 
 class OutputFilter:
-    """Cleans what one server answers; ``secrets`` returns what it must not repeat."""
+    """Cleans the answers of one server; ``secrets`` returns the texts that it must not repeat."""
 
     def __init__(
         self, steps: tuple[OutputStep, ...], secrets: Callable[[], tuple[str, ...]]
@@ -71,7 +71,7 @@ class OutputFilter:
 def _clean_objects(
     value: _Json, clean: Callable[[list[str]], list[str]], *, whole: bool = False
 ) -> None:
-    """Cleans the texts of a result in place; all texts where it is ``whole``."""
+    """Cleans the texts of a result in place; all texts if it is ``whole``."""
     places: list[tuple[Any, Any]] = []
     waiting: list[tuple[_Json, bool]] = [(value, whole)]
     while waiting:  # a server may nest deeper than Python calls
@@ -102,7 +102,7 @@ def _items(holder: _Json) -> Iterator[tuple[Any, Any]]:
 
 
 def clean_json(text: bytes, clean: Callable[[list[str]], list[str]]) -> bytes:
-    """Returns a result as JSON with its texts cleaned; what is not changed stays as it came.
+    """Returns a result as JSON with its texts cleaned; other bytes stay as they came.
 
     Needs memory for the result, its copy and a batch, however many values there are.
     """
@@ -129,7 +129,7 @@ def _batches(places: Iterator[tuple[int, int]]) -> Iterator[list[tuple[int, int]
 
 
 def _places(text: bytes) -> Iterator[tuple[int, int]]:
-    """Yields where the strings stand, quotes included, that `_clean_objects` would clean."""
+    """Yields the places of the strings, quotes included, that `_clean_objects` would clean."""
     depth, inside, name = 0, False, ""
     for token in _TOKEN.finditer(text):
         first = text[token.start()]

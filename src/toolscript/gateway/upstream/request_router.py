@@ -194,7 +194,7 @@ class RequestRouter:
     async def elicit(
         self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
-        """Answers the server's ``elicitation/create`` with what the caller's user says."""
+        """Answers the server's ``elicitation/create`` with the answer of the caller's user."""
         del context
         asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         question = {"method": METHOD, "params": asked}

@@ -43,8 +43,8 @@ class SessionFactory:
 
     Args:
         spec: The server.
-        limits: Its times and limits count where the server's entry has none.
-        stderr: Takes what a process writes on standard error.
+        limits: Its times and limits count if the server's entry has none.
+        stderr: Takes the standard error of a process.
         reaper: Ends processes that are left.
         login: The user's log-in; None if the server needs none.
     """

@@ -39,7 +39,7 @@ class ToolListChanges:
         return self._listening if self._modern else self._promised and self._reliable
 
     async def begin(self, tasks: TaskGroup, changed: Callable[[], None]) -> None:
-        """Subscribes where that is needed; calls ``changed`` at each notice and for missed ones."""
+        """Subscribes if that is needed; calls ``changed`` at each notice and for missed ones."""
         if not (self._modern and self._promised):
             return
         answered = anyio.Event()

@@ -50,7 +50,7 @@ class _RejectedToolError(Exception):
 async def list_tools(
     session: ClientSession, spec: ServerSpec
 ) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
-    """Returns the server's usable tools, as its configuration filters them, and what is wrong.
+    """Returns the server's usable tools, as its configuration filters them, and the mistakes.
 
     The second tuple has a line for each rejected tool and each filter that matches nothing.
     """
