@@ -85,14 +85,20 @@ def complete_answer(line: bytes) -> bytes:
         return line
     error, result = bytes(answer.error), bytes(answer.result)
     key, value = ("result", result) if error == b"null" else ("error", error)
-    has_null = error == b"null" and b'"error"' in line
-    is_wrapped = key == "result" and (value == b"null" or value[:1] in b'"[')
-    is_fit = answer.jsonrpc == "2.0" and not is_wrapped and not has_null
-    if answer.method is not None or answer.id is None or not value or is_fit:
+    if answer.method is not None or answer.id is None or not value:
         return line
-    if is_wrapped:
-        value = b"{}" if value in _NOTHING else b'{"content":' + value + b"}"
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": answer.id, key: msgspec.Raw(value)})
+    has_null = key == "result" and b'"error"' in line
+    fit = _as_object(value) if key == "result" else value
+    if answer.jsonrpc == "2.0" and fit == value and not has_null:
+        return line
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": answer.id, key: msgspec.Raw(fit)})
+
+
+def _as_object(result: bytes) -> bytes:
+    """Returns a result, or an object in the place of a list, a text or nothing."""
+    if result in _NOTHING:
+        return b"{}"
+    return b'{"content":' + result + b"}" if result[:1] in b'"[' else result
 
 
 def repaired(line: bytes) -> bytes:

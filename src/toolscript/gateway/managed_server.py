@@ -8,7 +8,7 @@ from toolscript.gateway.catalogue import ServerEntry
 from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import Instance
 from toolscript.gateway.server_instances import ServerInstances
-from toolscript.types import ServerSpec, ServerStatus
+from toolscript.types import ServerSpec, ServerState, ServerStatus
 
 
 @dataclass(eq=False)
@@ -65,13 +65,9 @@ def status_of(
         return ServerStatus(name=spec.name, state="disabled")
     if entry is None:
         return ServerStatus(name=spec.name, state="connecting", transport=spec.transport)
-    rests = entry.state == "ready" and (managed is None or managed.instances.is_resting)
-    waiting = managed is not None and not managed.settled.is_set()
-    if managed is not None and entry.state == "ready" and not rests:
-        waiting = not managed.reported  # it was started, also if its tools are known already
     return ServerStatus(
         name=spec.name,
-        state="connecting" if waiting else "resting" if rests else entry.state,
+        state=_state_of(entry, managed),
         transport=spec.transport,
         tools=len(entry.tools),
         error=entry.error,
@@ -83,3 +79,15 @@ def status_of(
         snapshot=managed is None or not managed.reported,
         retry=managed.retry if managed else "",
     )
+
+
+def _state_of(entry: ServerEntry, managed: ManagedServer | None) -> ServerState:
+    is_ready = entry.state == "ready"
+    if managed is None:
+        return "resting" if is_ready else entry.state
+    rests = is_ready and managed.instances.is_resting
+    # One that was started has to report, also if its tools are known already.
+    is_started = is_ready and not rests
+    if not (managed.reported if is_started else managed.settled.is_set()):
+        return "connecting"
+    return "resting" if rests else entry.state

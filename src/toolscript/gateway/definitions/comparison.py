@@ -247,22 +247,12 @@ class Comparison:
         accepted: list[ToolSpec] = []
         held: list[HeldTool] = []
         reordered: list[str] = []
-        listed = {tool.name for tool in self._tools}
-        vanished = [
-            _Vanished(pin.definition)
-            for name, pin in self.pins.items()
-            if name not in listed and pin.definition
-        ]
-        if (len(listed) - len(listed & self.pins.keys())) * len(vanished) > MAX_COMPARED:
-            vanished, self._trusts_new = [], False
-        is_other_launch = bool(self.pins) and all(
-            pin.launch != self._launch for pin in self.pins.values() if pin.definition
-        )
+        vanished = self._find_vanished()
+        reason_for_new = self._reason_for_new()
         for tool in self._tools:
             definition = normal_form(tool)
             reason, before = self._compared(tool, definition, vanished)
-            if reason == "new":
-                reason = "lost" if self._is_lost else "server" if is_other_launch else "new"
+            reason = reason_for_new if reason == "new" else reason
             by = None if reason is None else self._acceptance(tool, definition, reason)
             if by is not None:
                 self._accept(tool.name, definition, by, is_change=reason != "new")
@@ -274,6 +264,28 @@ class Comparison:
         seniority = Seniority.of({tool.name: self.pins.get(tool.name) for tool in self._tools})
         recent = self._recent(accepted)
         return Reviewed(tuple(accepted), tuple(held), recent, seniority, tuple(reordered))
+
+    def _find_vanished(self) -> list[_Vanished]:
+        """Returns the tools that are not listed any more; trusts no new one if they are many."""
+        listed = {tool.name for tool in self._tools}
+        vanished = [
+            _Vanished(pin.definition)
+            for name, pin in self.pins.items()
+            if name not in listed and pin.definition
+        ]
+        if len(listed - self.pins.keys()) * len(vanished) > MAX_COMPARED:
+            self._trusts_new = False
+            return []
+        return vanished
+
+    def _reason_for_new(self) -> HoldReason:
+        """Returns the reason why a tool that was never seen may be held."""
+        if self._is_lost:
+            return "lost"
+        is_other_launch = bool(self.pins) and all(
+            pin.launch != self._launch for pin in self.pins.values() if pin.definition
+        )
+        return "server" if is_other_launch else "new"
 
     def _acceptance(
         self, tool: ToolSpec, definition: Definition, reason: HoldReason

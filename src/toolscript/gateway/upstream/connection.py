@@ -394,18 +394,20 @@ class McpUpstream:
             self._needs_login = False
             early = "" if self._was_ready else " before it was ready"
             return self._explained(f"closed the connection{early}")
-        status = 0
-        if isinstance(error, LoginNeededError | OAuthFlowError):
-            status = HTTPStatus.UNAUTHORIZED
-        elif isinstance(error, httpx2.HTTPStatusError):
-            status = error.response.status_code
-        elif is_status_only(error):
-            status = self._sessions.refused
+        status = self._status_in(error)
         self._status = status or self._sessions.refused
         self._needs_login = self._login is not None and status == HTTPStatus.UNAUTHORIZED
         if status:
             return answered(status, self._spec.name if self._login else "")
         return self._shown(message(error), 300) or type(error).__name__
+
+    def _status_in(self, error: BaseException) -> int:
+        """Returns the status that an error stands for, or 0."""
+        if isinstance(error, LoginNeededError | OAuthFlowError):
+            return HTTPStatus.UNAUTHORIZED
+        if isinstance(error, httpx2.HTTPStatusError):
+            return error.response.status_code
+        return self._sessions.refused if is_status_only(error) else 0
 
     def _explained(self, text: str) -> str:
         """Returns the text, and the server's last words on standard output and error."""

@@ -72,16 +72,15 @@ def _clean_objects(
     value: _Json, clean: Callable[[list[str]], list[str]], *, whole: bool = False
 ) -> None:
     """Cleans the texts of a result in place; all texts if it is ``whole``."""
+    holders: list[tuple[_Json, bool]] = [(value, whole)]
     places: list[tuple[Any, Any]] = []
-    waiting: list[tuple[_Json, bool]] = [(value, whole)]
-    while waiting:  # a server may nest deeper than Python calls
-        holder, every = waiting.pop()
+    for holder, every in holders:  # which grows: a server may nest deeper than Python calls
         if every and isinstance(holder, dict):
             _clean_names(holder, clean)
         for key, each in _items(holder):
             inside = every or (holder is value and key == STRUCTURED)
             if isinstance(each, list | dict):
-                waiting.append((cast("_Json", each), inside))
+                holders.append((cast("_Json", each), inside))
             elif isinstance(each, str) and (inside or key in TEXT_KEYS):
                 places.append((holder, key))
     texts = clean([holder[key] for holder, key in places])

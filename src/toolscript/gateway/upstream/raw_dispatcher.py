@@ -53,10 +53,15 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
         """See `JSONRPCDispatcher.send_raw_request`."""
         raw: Any = await super().send_raw_request(method, *rest, **options)
         raw = raw if isinstance(raw, UnparsedResult) else self._restore(raw)
-        if method == "tools/list" and not (isinstance(raw, UnparsedResult) and not raw.text):
+        if isinstance(raw, UnparsedResult):
+            return await self._decode(method, raw)
+        if method == "tools/list":
             raise SessionBypassError(raw)
-        if not isinstance(raw, UnparsedResult):
-            return self._repair(raw) if method == "tools/call" else raw
+        return self._repair(raw) if method == "tools/call" else raw
+
+    async def _decode(self, method: str, raw: UnparsedResult) -> dict[str, Any]:
+        if method == "tools/list" and raw.text:
+            raise SessionBypassError(raw)
         if raw.problem:
             raise UnreadableError(f"sent an answer that cannot be read: {raw.problem}")
         if method == "tools/call":

@@ -29,23 +29,9 @@ class ResultRepair:
         """Returns a result with blocks as its content; itself if there is nothing to repair."""
         if result.get("resultType") == "input_required":
             return result
-        if isinstance(result, RawResult):
-            if bytes(msgspec.json.decode(result.text, type=_Large).content):
-                return result
+        repaired = _repair_raw(result) if isinstance(result, RawResult) else _repair(result)
+        if repaired is not result:
             self._warn()
-            return RawResult(b'{"content":[],' + result.text.lstrip()[1:])
-        content, structured = result.get("content"), result.get("structuredContent")
-        given = cast("list[Any]", content) if isinstance(content, list) else [content]
-        blocks = [_block(block) for block in given if block is not None]
-        is_object = structured is None or isinstance(structured, dict) or "resultType" in result
-        if blocks == content and is_object:
-            return result
-        self._warn()
-        if structured is not None and not (blocks and is_object):
-            blocks.append(_text(structured))
-        repaired = {**result, "content": blocks or [_text("(the server sent an empty result)")]}
-        if not is_object:
-            del repaired["structuredContent"]
         return repaired
 
     def _warn(self) -> None:
@@ -53,6 +39,27 @@ class ResultRepair:
             name = printable(self._server, 100)
             log.warning("%s: a result breaks the protocol; what can be read of it is shown", name)
         self._has_warned = True
+
+
+def _repair_raw(result: RawResult) -> RawResult:
+    if bytes(msgspec.json.decode(result.text, type=_Large).content):
+        return result
+    return RawResult(b'{"content":[],' + result.text.lstrip()[1:])
+
+
+def _repair(result: dict[str, Any]) -> dict[str, Any]:
+    content, structured = result.get("content"), result.get("structuredContent")
+    given = cast("list[Any]", content) if isinstance(content, list) else [content]
+    blocks = [_block(block) for block in given if block is not None]
+    is_object = structured is None or isinstance(structured, dict) or "resultType" in result
+    if blocks == content and is_object:
+        return result
+    if structured is not None and not (blocks and is_object):
+        blocks.append(_text(structured))
+    repaired = {**result, "content": blocks or [_text("(the server sent an empty result)")]}
+    if not is_object:
+        del repaired["structuredContent"]
+    return repaired
 
 
 def _block(block: Any) -> Any:

@@ -35,6 +35,7 @@ DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""
 READ_TIMEOUT_S = 300.0
 """The least timeout for reading a response over HTTP. The library's own 5 s is too short."""
+_INSTALL = "install it or give the full path"
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
 
 
@@ -115,14 +116,13 @@ class SessionFactory:
         if spec.cwd and not Path(spec.cwd).is_dir():
             raise UpstreamError(f"its working directory {self._shown(spec.cwd)} does not exist")
         local = Path(spec.cwd or ".") / spec.command if "/" in spec.command else None
-        if not shutil.which(str(local or spec.command), path=spec.env.get("PATH")):
-            advice = "install it or give the full path"
-            if " " in spec.command and not spec.args:
-                advice = "put what follows the program into args"
-            raise UpstreamError(
-                f"its command {self._shown(spec.command)!r} was not found or may not be run; "
-                + advice
-            )
+        if shutil.which(str(local or spec.command), path=spec.env.get("PATH")):
+            return
+        has_arguments = " " in spec.command and not spec.args
+        advice = "put what follows the program into args" if has_arguments else _INSTALL
+        raise UpstreamError(
+            f"its command {self._shown(spec.command)!r} was not found or may not be run; {advice}"
+        )
 
     def _shown(self, text: str) -> str:
         return printable(redact(text, self._spec.secrets), 200)
