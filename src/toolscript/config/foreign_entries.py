@@ -16,27 +16,33 @@ def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     entry = copy(raw)
     for key in [key for key, value in raw.items() if value is None]:
         del entry[key]
+    args = cast("list[Any]", entry.get("args")) if isinstance(entry.get("args"), list) else None
     command = entry.get("command")
     if isinstance(command, list) and command:  # opencode's
-        words = cast("list[Any]", command)
-        more = cast("list[Any]", entry.get("args")) if isinstance(entry.get("args"), list) else []
-        entry |= {"command": words[0], "args": [*words[1:], *more]}
-    if isinstance(entry.get("args"), list):
-        entry["args"] = [_text(word) for word in cast("list[Any]", entry["args"])]
+        entry["command"], *first = cast("list[Any]", command)
+        args = [*first, *(args or [])]
+    if args is not None:
+        entry["args"] = [_text(word) for word in args]
     for alias, key in ALIASES.items():
         if alias in entry:
             entry[key] = _merge(entry.pop(alias), entry.get(key))
-    headers: dict[str, Any] = {}
-    variable = entry.get("bearer_token_env_var")
-    if isinstance(variable, str):  # Codex's
-        headers["Authorization"] = f"Bearer ${{{variable}}}"
-    variables = entry.get("env_http_headers")
-    if isinstance(variables, dict):  # Codex's
-        named = cast("dict[str, Any]", variables).items()
-        headers |= {name: f"${{{value}}}" for name, value in named}
+    headers = _codex_headers(entry)
     if headers:
         entry["headers"] = _merge(headers, entry.get("headers"))
     return entry
+
+
+def _codex_headers(entry: dict[str, Any]) -> dict[str, Any]:
+    """Returns the headers whose values Codex takes from the environment."""
+    headers: dict[str, Any] = {}
+    variable = entry.get("bearer_token_env_var")
+    if isinstance(variable, str):
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    variables = entry.get("env_http_headers")
+    if isinstance(variables, dict):
+        named = cast("dict[str, Any]", variables).items()
+        headers |= {name: f"${{{value}}}" for name, value in named}
+    return headers
 
 
 def describe_unread(raw: dict[str, Any]) -> Iterator[str]:

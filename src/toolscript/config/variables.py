@@ -91,24 +91,31 @@ class Variables:
         if inner in {"PROJECT", "/"}:  # the folder is known when a caller is
             return PROJECT if inner == "PROJECT" else "/"
         match = _VARIABLE.fullmatch(inner)
-        shown = f"${{{(_SHOWABLE.match(inner) or [''])[0]}}}"
         if match is None:
+            shown = f"${{{(_SHOWABLE.match(inner) or [''])[0]}}}"
             raise VariableError(
                 f"has {shown}, which is no variable here; write ${{NAME}} and set NAME in the "
                 "environment, or '$${' for a text that stays"
             )
         name, has_default = match["name"], match["sign"] == ":-"
-        value = self.own.get(name, self.environ.get(name))
+        value = self._look_up(name)
         if value is None and name in _NAMES:
             return self.expand(_NAMES[name], depth + 1)
-        if value is None and not has_default:
-            stays = "; write '$${' for a text that stays" if self.may_keep else ""
-            raise VariableError(f"needs ${{{name}}}, which is not set in the environment{stays}")
-        if value and name not in _PUBLIC and name not in self.own:
-            self.hidden.add(value)
         if has_default and not value:
             return self.expand(match["rest"], depth + 1)
-        return value or ""
+        if value is None:
+            stays = "; write '$${' for a text that stays" if self.may_keep else ""
+            raise VariableError(f"needs ${{{name}}}, which is not set in the environment{stays}")
+        return value
+
+    def _look_up(self, name: str) -> str | None:
+        """Returns the value of a name, None if it has none; collects one that may be secret."""
+        if name in self.own:
+            return self.own[name]
+        value = self.environ.get(name)
+        if value and name not in _PUBLIC:
+            self.hidden.add(value)
+        return value
 
 
 def _is_variable(inner: str) -> bool:
