@@ -4,7 +4,6 @@ import http.server
 import json
 import socket
 import threading
-import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -13,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import httpx2
-import msgspec
 import pytest
 from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.shared.auth import (
@@ -27,7 +25,6 @@ from tests import launcher
 from tests.servers.logins import login_under_way, oauth_server, stored_logins, visit
 from tests.support import FUZZY, Cli, fetch, until
 from toolscript.gateway.oauth.login import Login, LoginNeededError, may_be_asked
-from toolscript.gateway.oauth.token_request import TokenAnswer, digest_of
 from toolscript.types import ServerSpec
 
 
@@ -125,33 +122,6 @@ def test_m12_what_another_process_has_refreshed_is_taken_over(tmp_path: Path) ->
 
     anyio.run(scene)
     assert shown == ["Bearer new"]
-
-
-@pytest.mark.parametrize("used", ["r-old", "r-before"])
-def test_m12_an_answer_to_a_former_login_is_not_taken(tmp_path: Path, used: str) -> None:
-    """upstream:transports: it comes from a process that outlived its gateway."""
-    spec = ServerSpec(name="s", transport="http", url="http://127.0.0.1:9/mcp")
-    login = Login(tmp_path, spec)
-    client = OAuthClientInformationFull(client_id="c", redirect_uris=[AnyUrl("http://127.0.0.1/")])
-
-    async def scene() -> str:
-        await login.set_client_info(client)
-        tokens = OAuthToken(access_token="old", refresh_token="r-old", expires_in=3600)  # noqa: S106 - made up
-        await login.set_tokens(tokens)
-        state = json.loads(login.path.read_bytes()) | {"expires_at": 1.0}
-        login.path.write_text(json.dumps(state), "utf-8")
-        body = b'{"access_token": "new", "token_type": "Bearer", "expires_in": 3600}'
-        answer = TokenAnswer(received=time.time(), status=200, body=body, used=digest_of(used))
-        login.path.with_suffix(".answer").write_bytes(msgspec.json.encode(answer))
-        flow = login.refreshing().async_auth_flow(httpx2.Request("POST", spec.url))
-        try:
-            return (await anext(flow)).headers["authorization"]
-        except httpx2.ConnectError:  # there is no server to ask
-            return json.loads(login.path.read_bytes())["tokens"]["refresh_token"]
-        finally:
-            await flow.aclose()
-
-    assert anyio.run(scene) == ("Bearer new" if used == "r-old" else "r-old")
 
 
 @pytest.mark.both_storages

@@ -7,7 +7,8 @@ no token that was issued is taken any more, though it can be refreshed. While th
 file CLOSED exists, nothing can be refreshed. CLIENT, ``id secret port``, is the
 only client there is; none can register then. REFRESHES names a file that gets a line
 at each refresh: "new", "closed", or "used" for a refresh token that was used before,
-which ends the login: no token is taken any more. A refresh takes SLOW_S seconds (0).
+which ends the login: no token is taken any more. ARRIVALS names one that gets a line when a
+request for a refresh comes. A refresh takes SLOW_S seconds (0).
 While there is NO_STREAM, a GET is answered with 405, as by servers that send nothing unasked.
 """
 
@@ -44,9 +45,9 @@ def exists(variable: str) -> bool:
     return variable in os.environ and Path(os.environ[variable]).exists()
 
 
-def note(line: str) -> None:
-    if "REFRESHES" in os.environ:
-        with Path(os.environ["REFRESHES"]).open("a", encoding="utf-8") as file:
+def note(line: str, variable: str = "REFRESHES") -> None:
+    if variable in os.environ:
+        with Path(os.environ[variable]).open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
 
@@ -115,6 +116,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
+        note("refresh", "ARRIVALS")
         await anyio.sleep(float(os.environ.get("SLOW_S", "0")))
         if self.refresh.pop(refresh_token.token, None) is None:
             note("used")

@@ -1,10 +1,9 @@
 """Stores the OAuth login to a server, and sends and refreshes its tokens.
 
-The SDK speaks the protocol. What it forgets with the process is stored here beside the
-tokens: when they expire and where they are refreshed. Several processes may use one login.
+The SDK speaks the protocol. The facts that it forgets with the process are stored here beside the
+tokens: when they expire and who refreshes them. Several processes may use one login.
 A refresh token may be used only once (RFC 9700: a provider that sees it twice ends the
-login), so one process refreshes at a time, and the others take over what it has stored. That
-one may be killed meanwhile: see `token_request`.
+login), so one process refreshes at a time, and the others take over the tokens that it has stored.
 """
 
 import hashlib
@@ -33,7 +32,6 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from toolscript.gateway.oauth.token_request import TokenAnswer, TokenRequest, digest_of
 from toolscript.storage.atomic_files import file_name, make_private
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
@@ -70,9 +68,9 @@ class Login:
     """One server's login: a `TokenStorage`, by default in a file that only its owner may read.
 
     Args:
-        directory: The folder of logins, where requests for tokens leave their answers, too.
+        directory: The folder of logins.
         spec: The server.
-        records: Where logins are instead.
+        records: The storage of logins instead.
     """
 
     def __init__(self, directory: Path, spec: ServerSpec, records: Records | None = None) -> None:
@@ -85,7 +83,6 @@ class Login:
         self.url = spec.url
         self._registered = spec.oauth
         self._provider: OAuthClientProvider | None = None
-        self.request = TokenRequest(self.path)
         self._draft: _StoredLogin | None = None
         """The login that the user is in the middle of."""
 
@@ -117,12 +114,10 @@ class Login:
     def forget(self) -> bool:
         """Logs out; returns whether there was a login."""
         with self._records.locked(self._name):  # a refresh under way would store its tokens later
-            existed = self._records.delete(self._name)
-        self.request.clear()
-        return existed
+            return self._records.delete(self._name)
 
     def refreshing(self) -> OAuthClientProvider:
-        """Returns what adds the token to requests and refreshes it; it asks for no login."""
+        """Returns a provider that adds and refreshes the token, and asks for no login."""
         self._provider = _RefreshingProvider(self, self._metadata(_NOWHERE))
         return self._provider
 
@@ -132,7 +127,7 @@ class Login:
         send: Callable[[str], Awaitable[None]],
         wait: Callable[[], Awaitable[AuthorizationCodeResult]],
     ) -> OAuthClientProvider:
-        """Returns what has the user log in; `commit` then replaces the stored login.
+        """Returns a provider that has the user log in; `commit` then replaces the stored login.
 
         ``send`` sends the user to an address, ``wait`` waits until they come back to
         ``redirect_uri``.
@@ -150,14 +145,13 @@ class Login:
             return False
         async with self.locked():
             await self._write(draft)
-            self.request.clear()
         return True
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
         """Lets only this process change the login, and use the refresh token, in the block.
 
-        What is written in it counts from its end at the latest. Raises `httpx2.ReadTimeout`, and
+        A change within it counts from its end at the latest. Raises `httpx2.ReadTimeout`, and
         `OSError` if the storage cannot be used.
         """
         make_private(self._directory)
@@ -191,13 +185,6 @@ class Login:
         if state.resource:
             resource = ProtectedResourceMetadata.model_validate(state.resource)
             context.protected_resource_metadata = resource
-
-    async def age(self, seconds: float) -> None:
-        """Has the tokens, which were stored as new, expire so many seconds earlier."""
-        state = self._read()
-        if state.expires_at is not None:
-            state.expires_at -= seconds
-            await self._write(state)
 
     async def drop_refresh_token(self) -> None:
         """Forgets the refresh token, after the server has refused it."""
@@ -251,7 +238,7 @@ class Login:
         await self._write(state)
 
     def _read(self) -> _StoredLogin:
-        """Returns the draft or the stored login; an empty one where the file is damaged."""
+        """Returns the draft or the stored login; an empty one if the file is damaged."""
         if self._draft is not None:
             return self._draft
         try:
@@ -271,7 +258,7 @@ def _decoded(content: bytes) -> _StoredLogin:
 
 
 class _RefreshingProvider(OAuthClientProvider):
-    """Sends the stored token, and refreshes it where it has expired or is refused.
+    """Sends the stored token, and refreshes it if it has expired or is refused.
 
     The SDK would answer a refusal by asking the server, and whichever address the server
     names, how to log in. There is no user here, so it is not asked.
@@ -309,11 +296,6 @@ class _RefreshingProvider(OAuthClientProvider):
         tokens = self.context.current_tokens
         return tokens.access_token if tokens else ""
 
-    def _sent_token(self) -> str:
-        """Returns the refresh token."""
-        tokens = self.context.current_tokens
-        return (tokens.refresh_token if tokens else None) or ""
-
     async def _refresh(self, refused: str | None) -> None:
         """Refreshes the token, unless another process has just done so.
 
@@ -325,34 +307,15 @@ class _RefreshingProvider(OAuthClientProvider):
             if not self._is_stale(refused):
                 return
             with anyio.CancelScope(shield=True):
-                sent = self._login.request
-                answer = await sent.answer(LOCK_TIMEOUT_S)
-                if answer is not None and answer.used != digest_of(self._sent_token()):
-                    # The user has logged in again while that request was under way.
-                    sent.clear()
-                    answer = None
-                if answer is not None and await self._takes(answer) and not self._is_stale(refused):
-                    return
                 request = await self._refresh_token()
-                await sent.send(request, self._sent_token(), REFRESH_TIMEOUT_S)
-                answer = await sent.answer(LOCK_TIMEOUT_S)
-                if answer is None:
-                    raise httpx2.ConnectError("the answer to the refresh was not stored")
-                await self._takes(answer)
-
-    async def _takes(self, answer: TokenAnswer) -> bool:
-        """Stores the tokens of an answer; returns whether it has any."""
-        age_s = max(0.0, time.time() - answer.received)
-        taken = await self._handle_refresh_response(
-            httpx2.Response(answer.status, content=answer.body)
-        )
-        if taken:
-            await self._login.age(age_s)
-        elif b"invalid_grant" in answer.body:
-            await self._login.drop_refresh_token()
-        self._login.request.clear()
-        self._login.load(self.context)
-        return taken
+                async with httpx2.AsyncClient(timeout=REFRESH_TIMEOUT_S) as client:
+                    response = await client.send(request)
+                if (
+                    not await self._handle_refresh_response(response)
+                    and b"invalid_grant" in response.content
+                ):
+                    await self._login.drop_refresh_token()
+                self._login.load(self.context)
 
 
 class _InteractiveProvider(OAuthClientProvider):
