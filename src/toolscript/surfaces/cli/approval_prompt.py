@@ -27,7 +27,7 @@ def answering(client: Client) -> Generator[None]:
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_watch, args=(client.another(), ended), daemon=True)
+    thread = threading.Thread(target=_watch, args=(client, ended), daemon=True)
     thread.start()
     try:
         yield

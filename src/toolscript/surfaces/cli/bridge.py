@@ -7,7 +7,6 @@ messages only what it needs for that.
 """
 
 import codecs
-import http.client
 import json
 import re
 import threading
@@ -15,15 +14,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
 from toolscript.surfaces.cli.gateway_client import error_named, working_directory
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
+from toolscript.surfaces.cli.http_exchange import Exchange
 
 _Id: TypeAlias = str | int
 _TIMEOUT_S = 30.0
 """How long a gateway may take to accept the session."""
+_OK = 200
 _UNANSWERED = -32000
 _ATTEMPTS = 3
 """How often a session is opened again at once: the next gateway may end, too."""
@@ -33,48 +34,38 @@ _SAFE_TOOLS = {
 }
 """Tools of toolscript's own that change nothing, so that a call may be repeated."""
 _RESULT = re.compile(rb'\{"jsonrpc":"2\.0","id":("[^"\\]*"|-?\d+),"(?:result|error)":')
-_CONNECTION_ERRORS = (OSError, http.client.HTTPException, ValueError)
+_CONNECTION_ERRORS = (OSError, ValueError)
 
 
 class Stream:
     """One connection to a gateway: a request and its response, both open until the end."""
 
     def __init__(self, url: str, token: str, path: str, profile: str | None = None) -> None:
-        parts = urlsplit(url)
-        secure = parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_S)
-        self._connection.putrequest("POST", parts.path.rstrip("/") + path)
-        headers = {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"}
+        headers = {"Content-Type": "application/x-ndjson"}
         headers["Toolscript-Project"] = quote(working_directory())
         headers |= {"Toolscript-Profile": quote(profile)} if profile else {}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
-        for name, value in headers.items():
-            self._connection.putheader(name, value)
-        self._connection.endheaders()
-        self._socket = self._connection.sock
-        self._response = self._connection.getresponse()
-        if self._response.status != http.client.OK:
-            raise _refusal(self._response.status, self._response.read(65536))
-        self._socket.settimeout(None)
+        self._exchange = Exchange("POST", url.rstrip("/") + path, headers, None, _TIMEOUT_S)
+        if (status := self._exchange.status()) != _OK:
+            raise _refusal(status, self._exchange.read())
+        self._exchange.socket.settimeout(None)
 
     def send(self, line: bytes) -> None:
         """Sends a line; raises `OSError`."""
-        self._socket.sendall(b"%x\r\n%b\r\n" % (len(line), line))
+        self._exchange.send(line)
 
     def finish(self) -> None:
         """Says that nothing more will be sent."""
-        self._socket.sendall(b"0\r\n\r\n")
+        self._exchange.finish()
 
     def close(self) -> None:
         """Closes the connection."""
-        self._response.close()
-        self._connection.close()
+        self._exchange.close()
 
     def receive(self) -> bytes:
         """Returns the next line, or nothing at the end."""
         try:
-            line = self._response.readline()
+            line = self._exchange.read_line()
         except _CONNECTION_ERRORS:
             return b""
         return line if line.endswith(b"\n") else b""

@@ -8,17 +8,13 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Protocol, cast
+from urllib.parse import quote, urlencode
 
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
-from toolscript.surfaces.cli.plain_http import PlainConnection
+from toolscript.surfaces.cli.http_exchange import Exchange
 
-if TYPE_CHECKING:
-    import http.client
-
-_PORT = 80
 _MISTAKE = 400
 """Statuses from here on are errors."""
 TIMEOUT_S = 15.0
@@ -44,7 +40,7 @@ Parameters = Iterable[tuple[str, object]]
 
 
 class Client(Protocol):
-    """Sends requests to the application."""
+    """Sends requests to the application; several threads may share one."""
 
     def get(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
         """Returns the JSON object at a path; raises the error that an error answer names."""
@@ -52,10 +48,6 @@ class Client(Protocol):
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """Sends JSON to a path and returns the answer, however long it takes."""
-        ...
-
-    def another(self) -> "Client":
-        """Returns a client that another thread may use at the same time."""
         ...
 
     def wait(self, timeout_s: float) -> None:
@@ -118,13 +110,12 @@ class RemoteClient:
         self._headers |= {"Toolscript-Project": quote(project)} if project else {}
         self._headers |= {"Toolscript-Profile": quote(profile)} if profile else {}
         self._origin = origin
-        self._connection: PlainConnection | None = None
 
     def get(
         self, path: str, parameters: Parameters = (), timeout_s: float = TIMEOUT_S
     ) -> dict[str, Any]:
         """See `Client.get`; raises `GatewayMissingError` when nothing answers in time."""
-        value = self._request("GET", target(path, parameters), None, timeout_s)
+        value = self._request("GET", target(path, parameters), b"", timeout_s)
         shape = _SHAPES.get(path, {})
         if all(isinstance(value.get(key), kind) for key, kind in shape.items()):
             return value
@@ -138,56 +129,26 @@ class RemoteClient:
         """See `Client.wait`; a gateway does not tell when it is ready."""
         time.sleep(timeout_s)
 
-    def another(self) -> "RemoteClient":
-        """Returns a client of the same gateway for another thread."""
-        made = RemoteClient(self.url, self._origin, self.token)
-        made._headers = self._headers
-        return made
+    def begin(
+        self, method: str, path: str, body: bytes, timeout_s: float | None = None
+    ) -> Exchange:
+        """Sends a request; returns the exchange, whose answer is not read yet.
 
-    def send(
-        self, method: str, path: str, body: bytes | None, timeout_s: float | None = None
-    ) -> "http.client.HTTPConnection":
-        """Send a request, and return the connection on which its answer will come.
-
-        Raises `OSError`, `ValueError` and `http.client.HTTPException`.
+        Raises `OSError` and `ValueError`; see `Exchange`.
         """
-        import http.client  # noqa: PLC0415 - see `plain_http`
-
-        parts = urlsplit(self.url)
-        secure = parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
-        connection.request(method, parts.path.rstrip("/") + path, body, self._headers)
-        return connection
+        return Exchange(method, self.url.rstrip("/") + path, self._headers, body, timeout_s)
 
     def _request(
-        self, method: str, path: str, body: bytes | None, timeout_s: float | None
+        self, method: str, path: str, body: bytes, timeout_s: float | None
     ) -> dict[str, Any]:
         try:
-            parts = urlsplit(self.url)
-            if parts.scheme == "https":
-                return answer(*self._over_tls(method, path, body, timeout_s))
-            if self._connection is None:
-                self._connection = PlainConnection(parts.hostname or "", parts.port or _PORT)
-            place = parts.path.rstrip("/") + path
-            return answer(*self._connection.request(method, place, self._headers, body, timeout_s))
+            with closing(self.begin(method, path, body, timeout_s)) as exchange:
+                return answer(exchange.status(), exchange.read())
         except (OSError, ValueError) as error:
             raise GatewayMissingError(
                 f"no gateway answers at {self._shown}: {error}; "
                 "start one with: toolscript gateway start"
             ) from None
-
-    def _over_tls(
-        self, method: str, path: str, body: bytes | None, timeout_s: float | None
-    ) -> tuple[int, bytes]:
-        from http.client import HTTPException  # noqa: PLC0415 - see `plain_http`
-
-        try:
-            with closing(self.send(method, path, body, timeout_s)) as connection:
-                response = connection.getresponse()
-                return response.status, response.read()
-        except HTTPException as error:
-            raise OSError(str(error) or type(error).__name__) from None
 
     @property
     def _shown(self) -> str:

@@ -52,10 +52,6 @@ class LocalClient:
             *self._portal.call(lambda: self._app.tasks.while_healthy(self._call(method, url, body)))
         )
 
-    def another(self) -> "LocalClient":
-        """See `Client.another`."""
-        return self
-
     def wait(self, timeout_s: float) -> None:
         """See `Client.wait`."""
         self._portal.call(self._wait, timeout_s)

@@ -5,7 +5,6 @@ is worthless once this process has ended. The gateway's key stays in this proces
 """
 
 import hmac
-import http.client
 import http.server
 import json
 import secrets
@@ -18,6 +17,7 @@ from typing import Any, Self, cast
 from urllib.parse import quote, unquote
 
 from toolscript.surfaces.cli.gateway_client import RemoteClient, target
+from toolscript.surfaces.cli.http_exchange import Exchange
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """The gateway's own limit of a request's body."""
@@ -90,23 +90,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _forward(self, proxy: ToolProxy, tool: str, body: bytes) -> None:
         path = target(f"{_PREFIX}{quote(tool, safe='')}", [("class", proxy.tool_class)])
         try:
-            with closing(proxy.gateway.send("POST", path, body)) as connection:
-                if self._wait_for_answer(connection):
-                    response = connection.getresponse()
-                    self._answer(response.status, response.read())
-        except (OSError, http.client.HTTPException) as error:
+            with closing(proxy.gateway.begin("POST", path, body)) as exchange:
+                if self._wait_for_answer(exchange):
+                    self._answer(exchange.status(), exchange.read())
+        except (OSError, ValueError) as error:
             self._refuse(502, "GatewayMissingError", f"the gateway does not answer: {error}")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is there
         """Logs nothing: standard error is the script's."""
 
-    def _wait_for_answer(self, connection: http.client.HTTPConnection) -> bool:
+    def _wait_for_answer(self, exchange: Exchange) -> bool:
         """Returns False if the script hangs up first, which cancels the call."""
-        assert connection.sock is not None  # noqa: S101 - a request was sent
         with selectors.DefaultSelector() as selector:
-            selector.register(connection.sock, selectors.EVENT_READ)
+            selector.register(exchange.socket, selectors.EVENT_READ)
             selector.register(self.connection, selectors.EVENT_READ)
-            return any(key.fileobj is connection.sock for key, _ in selector.select())
+            return any(key.fileobj is exchange.socket for key, _ in selector.select())
 
     def _refuse(self, status: int, kind: str, message: str) -> None:
         self._answer(status, json.dumps({"error": message, "type": kind}).encode())

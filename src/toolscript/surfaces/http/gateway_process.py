@@ -156,7 +156,7 @@ def _bounds() -> dict[str, Any]:
     """Returns uvicorn's limits; half of the file descriptors stay for servers and files."""
     try:
         from toolscript.surfaces.server import connection_limits  # noqa: PLC0415 - see below
-    except ImportError:  # Windows has no httptools; uvicorn's other parser bounds the head itself
+    except ImportError:  # Windows has no limit of descriptors
         return {}
     descriptors = connection_limits.raise_descriptor_limit()
     room = connection_limits.Connections(min(connection_limits.MAX_CONNECTIONS, descriptors // 2))
