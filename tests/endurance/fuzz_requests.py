@@ -183,13 +183,13 @@ def newest_posts() -> st.SearchStrategy[tuple[bytes, dict[str, str]]]:
 PATHS = (
     *("/", "/search.json", "/tools/s__echo", "/tools/s__erase", "/tools/s__echo.json"),
     *("/servers", "/servers/s", "/servers.json", "/review", "/activity", "/activity.json"),
-    *("/savings", "/graph", "/skills", "/access", "/doctor", "/questions", "/images/x", "/link"),
+    *("/savings", "/graph", "/skills", "/access", "/doctor", "/questions", "/link"),
     *("/enter", "/leave", "/static/page.css", "/static/../x", "/none", "/servers/s.json"),
 )
 _FIELDS = (
     *("q", "limit", "threshold", "alpha", "why", "server", "servers", "text", "tool", "who"),
-    *("outcome", "before", "name", "code", "approve", "reject", "call", "answer", "json", "sure"),
-    *("arg.x", "id", "token", "revoke", "query", "tools", "restart", "add", "remove"),
+    *("outcome", "before", "name", "code", "approve", "reject", "call", "answer"),
+    *("id", "token", "revoke", "query", "tools", "restart", "add", "remove"),
 )
 
 

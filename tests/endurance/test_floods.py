@@ -267,7 +267,7 @@ def crowd(started: Started, tokens: list[str], effort: Effort) -> None:
         form = b"a=" + b"b" * (4 * MIB - 2)
         kinds = [
             ("/tools/s__edit", "application/json", edit, effort.times(200)),
-            ("/ui/tools/s__echo", "application/x-www-form-urlencoded", form, effort.times(8)),
+            ("/ui/questions", "application/x-www-form-urlencoded", form, effort.times(8)),
             ("/mcp/stream", "application/x-ndjson", None, effort.times(1_000)),
         ]
         for number in range(effort.times(250)):

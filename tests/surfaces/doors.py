@@ -17,7 +17,6 @@ from typing import TypeAlias
 from tests.compilers import DENO, OFFLINE
 from tests.models import calls, endpoint, says
 from tests.support import Cli, fetch
-from tests.surfaces.web.browser import Browser
 
 CALLED, REFUSED, TOLD, HIDDEN, WRONG = "called", "not allowed", "told", "hidden", "wrong class"
 _WORDS = {
@@ -109,22 +108,6 @@ def over_message(visit: Visit) -> dict[str, str]:
         )
         said = outcome(json.dumps(answer))
         assert bool(answer["result"].get("isError")) == (said != CALLED), answer
-        return said
-
-    return visit.each(call)
-
-
-def on_the_page(visit: Visit) -> dict[str, str]:
-    """The form of a tool's screen."""
-    browser = Browser(visit.url)
-    link = fetch(visit.url, "/ui/link", method="POST", headers=visit.headers)[1]["path"]
-    assert browser.open(link).status == 303
-    sure = {} if visit.most in {"read", "write"} else {"sure": "on"}
-
-    def call(name: str, given: dict[str, str]) -> str:
-        answer = browser.send(f"/ui/tools/s__{name}", json=json.dumps(given), **sure)
-        said = outcome(answer.page.one("main").text)
-        assert answer.status == {TOLD: 403, HIDDEN: 404}.get(said, 200), answer.body
         return said
 
     return visit.each(call)
@@ -258,7 +241,6 @@ def by_python(visit: Visit) -> dict[str, str]:
 DOORS: dict[str, Door] = {
     "HTTP": over_http,
     "/message": over_message,
-    "page": on_the_page,
     "call": by_command,
     "exec": by_exec,
     "ask": by_ask,
@@ -266,7 +248,7 @@ DOORS: dict[str, Door] = {
     "Python": by_python,
 }
 """For callers that cannot be asked, by name."""
-BY_NAME = {"HTTP", "/message", "page", "call"}
+BY_NAME = {"HTTP", "/message", "call"}
 """Where a caller may name any tool; the others offer those that the caller may see."""
 EXACT = {"/message"}
 """Where the class of a call is the tool's own, and no bound."""

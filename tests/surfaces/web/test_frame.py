@@ -1,6 +1,5 @@
 """The frame of the page: who is let in, what answers say of themselves, what forms have to be."""
 
-import json
 import re
 from pathlib import Path
 
@@ -232,12 +231,11 @@ def test_many_links_of_one_holder_end_nothing_of_another(door: Cli) -> None:
 
 def test_a_long_form_is_refused_before_it_is_read(door: Cli) -> None:
     visitor = browser(door).log_in(door)
-    refused = visitor.send("/ui/tools/files__read_file", json="%" * MAX_FORM_BYTES)
+    refused = visitor.send("/ui/questions", q="%" * MAX_FORM_BYTES)
     assert refused.status == 400
     assert f"at most {MAX_FORM_BYTES} are read" in refused.page.one("main").text
-    assert not refused.page.all("form", class_="arguments")
-    fits = json.dumps({"path": "a" * (MAX_FORM_BYTES - 200)})
-    assert visitor.send("/ui/tools/files__read_file", json=fits).status == 200
+    fits = "a" * (MAX_FORM_BYTES - 200)
+    assert visitor.send("/ui/questions", drop=fits).status == 303
 
 
 def test_a_form_has_to_be_the_pages_own(door: Cli) -> None:

@@ -69,15 +69,12 @@ def test_a_screen_shows_texts_as_texts(site: Browser, known: list[str], path: st
     check(site.page(path))
 
 
-def test_each_tool_and_its_result(site: Browser, known: list[str]) -> None:
+def test_each_tool(site: Browser, known: list[str]) -> None:
     for identifier in known:
         path = f"/ui/tools/{quote(identifier)}"
         page = site.page(path)
         check(page)
         assert harmless(identifier.partition("__")[2]) == page.one("h1").text, identifier
-        answer = site.send(path)
-        check(answer.page)
-        assert answer.page.one("section", id="result").all("pre"), identifier
 
 
 @pytest.mark.parametrize("text", PAYLOADS[:50], ids=range(50))

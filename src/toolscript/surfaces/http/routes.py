@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from toolscript.postgres.replica import Replication
 
 log = logging.getLogger(__name__)
-Pages: TypeAlias = Callable[[App, PageSessions[Access]], Sequence[BaseRoute]]
+Pages: TypeAlias = Callable[[App], Sequence[BaseRoute]]
 """Gives the routes of the page, which is a surface of its own."""
 _MESSAGE = "/message"
 """The one route where a POST may be of any content type: programs may use ``curl -d``."""
@@ -154,7 +154,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             *_routes(app, every_endpoint()),
             *(cluster_routes(app, replication.requests) if replication else ()),
             *mount.routes,
-            *pages(app, sessions),
+            *pages(app),
         ],
         lifespan=lifespan,
         middleware=[
@@ -171,6 +171,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         ],
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
+    asgi.state.page_sessions = sessions
     asgi.state.refusals = refusals
     asgi.state.tokens, asgi.state.settings, asgi.state.mcp = tokens, settings, mount
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)

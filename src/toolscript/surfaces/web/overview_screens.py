@@ -25,7 +25,6 @@ from toolscript.surfaces.server.checks import (
     search_findings,
     server_finding,
 )
-from toolscript.surfaces.web.graph_picture import Picture, picture
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, redirect
 from toolscript.types import SearchRequest
 
@@ -33,11 +32,10 @@ SCREENS = Screens()
 
 
 class GraphScreen(Struct, frozen=True, kw_only=True):
-    """The strongest edges, as a picture and as a list."""
+    """The strongest edges."""
 
     stats: Stats | None
     edges: list[Edge]
-    picture: Picture | None
     off: str = ""
     """Why nothing is learned."""
 
@@ -93,9 +91,8 @@ async def graph(app: App, request: Request) -> Any:
     try:
         answer = await graph_answer(app, request)
     except InputError as problem:
-        return GraphScreen(stats=None, edges=[], picture=None, off=str(problem))
-    made = picture(answer.edges) if answer.edges else None
-    return GraphScreen(stats=answer.stats, edges=answer.edges, picture=made)
+        return GraphScreen(stats=None, edges=[], off=str(problem))
+    return GraphScreen(stats=answer.stats, edges=answer.edges)
 
 
 @SCREENS.add("GET", "/skills", "skills.html")

@@ -24,15 +24,16 @@ from toolscript.errors import (
     ToolscriptError,
     UnknownNameError,
 )
-from toolscript.surfaces.server.authentication import Access, access_of
+from toolscript.surfaces.server.authentication import access_of
 from toolscript.surfaces.server.error_answers import error_response, json_response
 from toolscript.surfaces.server.error_codes import codes_of
-from toolscript.surfaces.server.page_sessions import PAGE, PageSessions
+from toolscript.surfaces.server.page_sessions import PAGE
 
 Handler: TypeAlias = Callable[[App, Request], Awaitable[Any]]
 """Answers a request with a struct that the template shows, or with a response."""
 JSON = ".json"
 _MODULES = (
+    "sign_in",
     "search_lab",
     "tool_screen",
     "server_screens",
@@ -66,26 +67,30 @@ class Screen(NamedTuple):
     """Below the page's address."""
     template: str
     handler: Handler
+    is_public: bool = False
+    """Whether callers who are not logged in, and requests that are no form of the page, get in."""
 
 
 class Screens(list[Screen]):
     """The screens of a module; `add` decorates the functions that answer them."""
 
-    def add(self, method: str, path: str, template: str = "") -> Callable[[Handler], Handler]:
-        """Returns a decorator for the function that answers this path."""
+    def add(
+        self, method: str, path: str, template: str = "", *, is_public: bool = False
+    ) -> Callable[[Handler], Handler]:
+        """Returns a decorator for the function that answers this path; see `Screen`."""
 
         def decorate(handler: Handler) -> Handler:
-            self.append(Screen(method, path, template, handler))
+            self.append(Screen(method, path, template, handler, is_public))
             return handler
 
         return decorate
 
 
-def page_routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
+def page_routes(app: App) -> list[BaseRoute]:
     """Returns the routes of the page; nothing is imported for them before one is asked."""
     return [
         Route(PAGE, _root),
-        Mount(PAGE, _SecurityHeaders(_LazyRouter(app, sessions))),
+        Mount(PAGE, _SecurityHeaders(_LazyRouter(app))),
     ]
 
 
@@ -96,27 +101,24 @@ async def _root(_: Request) -> Response:
 class _LazyRouter:
     """Imports the screens, and what they need, when the first one is asked for."""
 
-    def __init__(self, app: App, sessions: PageSessions[Access]) -> None:
-        self._app, self._sessions = app, sessions
+    def __init__(self, app: App) -> None:
+        self._app = app
         self._router: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if self._router is None:
-            self._router = await anyio.to_thread.run_sync(_router, self._app, self._sessions)
+            self._router = await anyio.to_thread.run_sync(_router, self._app)
         await self._router(scope, receive, send)
 
 
-def _router(app: App, sessions: PageSessions[Access]) -> ASGIApp:
+def _router(app: App) -> ASGIApp:
     from starlette.routing import Router  # noqa: PLC0415 - with the others
     from starlette.staticfiles import StaticFiles  # noqa: PLC0415 - the same
 
-    from toolscript.surfaces.web import rendering, sign_in  # noqa: PLC0415 - imports Jinja
+    from toolscript.surfaces.web.rendering import STATIC  # noqa: PLC0415 - imports Jinja
 
-    routes: list[BaseRoute] = [
-        *sign_in.routes(app, sessions),
-        Mount("/static", StaticFiles(directory=rendering.STATIC)),
-    ]
+    routes: list[BaseRoute] = [Mount("/static", StaticFiles(directory=STATIC))]
     for name in _MODULES:
         module = import_module(f"toolscript.surfaces.web.{name}")
         for screen in module.SCREENS:
@@ -138,9 +140,10 @@ def _answering(
         status = HTTPStatus.OK.value
         try:
             app.tasks.check()
-            access_of(request).check("log in first")
-            if request.method == "POST":
-                await _check_form(request)
+            if not screen.is_public:
+                access_of(request).check("log in first")
+                if request.method == "POST":
+                    await _check_form(request)
             answer = await screen.handler(app, request)
         except ToolscriptError as problem:
             if as_json:

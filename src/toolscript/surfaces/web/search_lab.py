@@ -1,7 +1,6 @@
-"""Shows what a query finds and why, beside the results with other settings."""
+"""Shows the results of a query with their reasons, under any settings."""
 
 import time
-from itertools import count
 from typing import Any
 
 import anyio.to_thread
@@ -17,7 +16,7 @@ from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, RangeError, ToolscriptError
 from toolscript.retrieval.quality_metrics import LABELS
 from toolscript.surfaces.http.request_input import flag
-from toolscript.surfaces.http.search_answers import SearchAnswer, SkillHit, ToolHit
+from toolscript.surfaces.http.search_answers import SearchAnswer, ToolHit
 from toolscript.surfaces.http.search_routes import answered
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.server.authentication import grant_of
@@ -28,8 +27,6 @@ from toolscript.types import SearchRequest, ToolSpec
 SCREENS = Screens()
 LIMIT = 10
 """How many results the lab shows where the address does not say."""
-OTHER = "2"
-"""Follows the names of the second setting's parameters."""
 _SETTINGS = ("alpha", "threshold", "limit", "model", "profile")
 _TEXTS = {"model", "profile"}
 NO_MODEL = "none"
@@ -45,16 +42,6 @@ class View(Struct, frozen=True, kw_only=True):
     model: str = ""
     """The model that is loaded, or `NO_MODEL`; empty for the former."""
     profile: str = ""
-
-
-class Move(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A tool or skill of two searches: its place and confidence in each."""
-
-    id: str
-    rank: int | None
-    confidence: float | None
-    other_rank: int | None
-    other_confidence: float | None
 
 
 class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,8 +69,6 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     """Why there is no answer."""
     adjusted: bool = False
     """Whether the address has settings."""
-    other: View | UnsetType = UNSET
-    moves: list[Move] = []
 
 
 class QuestionsScreen(Struct, frozen=True, kw_only=True):
@@ -101,7 +86,7 @@ class QuestionsScreen(Struct, frozen=True, kw_only=True):
 async def search_lab(app: App, request: Request) -> Any:
     """Find tools, and see why."""
     catalogue = app.catalogue(grant_of(request))
-    view, other = _views(app, request)
+    view = _view(app, request)
     kept = 0 if app.questions is None else len(await _all(app.questions))
     answer = SearchScreen(
         query=(given(request, "q") or ""),
@@ -112,8 +97,7 @@ async def search_lab(app: App, request: Request) -> Any:
         model=_model(app),
         profiles=sorted(app.permissions.written[1]) if grant_of(request).is_owner else [],
         questions=kept,
-        adjusted=any(given(request, name + each) for name in _SETTINGS for each in ("", OTHER)),
-        other=other or UNSET,
+        adjusted=any(given(request, name) for name in _SETTINGS),
     )
     if not answer.query:
         # Counting them takes longer than a search.
@@ -122,17 +106,14 @@ async def search_lab(app: App, request: Request) -> Any:
     began = time.perf_counter()
     try:
         found = await answered(app, _request(request, answer, view))
-        second = other and await answered(app, _request(request, answer, other))
     except ToolscriptError as problem:
         return replace(answer, problem=str(problem))
     ms = round((time.perf_counter() - began) * 1000)
-    hits = [*found.results, *(second.results if second else ())]
     return replace(
         answer,
         search=found,
         ms=ms,
-        tokens=prices(catalogue, [hit.tool_id for hit in hits if isinstance(hit, ToolHit)]),
-        moves=_moves(found, second) if second else [],
+        tokens=prices(catalogue, [e.tool_id for e in found.results if isinstance(e, ToolHit)]),
     )
 
 
@@ -141,21 +122,15 @@ def _model(app: App) -> str | None:
     return model
 
 
-def _views(app: App, request: Request) -> tuple[View, View | None]:
-    """Returns the settings of the view, and those that it is compared with if there are any."""
-    profile = app.profile
-    default = View(alpha=profile.weights["semantic"], threshold=profile.threshold, limit=LIMIT)
-    view = _view(request, default, "")
-    compared = any(given(request, name + OTHER) for name in _SETTINGS)
-    return view, _view(request, view, OTHER) if compared else None
-
-
-def _view(request: Request, default: View, suffix: str) -> View:
+def _view(app: App, request: Request) -> View:
+    """Returns the settings in the address; the application's if it has none."""
     values: dict[str, Any] = {}
     for name in _SETTINGS:
-        text = given(request, name + suffix)
+        text = given(request, name)
         if text is not None:
             values[name] = text if name in _TEXTS else OPTION[name].parse(text, name)
+    profile = app.profile
+    default = View(alpha=profile.weights["semantic"], threshold=profile.threshold, limit=LIMIT)
     return replace(default, **values)
 
 
@@ -193,26 +168,6 @@ def prices(catalogue: ScopedCatalogue, identifiers: list[str]) -> dict[str, int]
 def price(spec: ToolSpec) -> int:
     """Returns what a tool's definition costs a model that lists it, in estimated tokens."""
     return estimated_tokens(msgspec.json.encode(wire.tool(spec, spec.id)))
-
-
-def _moves(found: SearchAnswer, other: SearchAnswer) -> list[Move]:
-    first, second = _places(found), _places(other)
-    return [
-        Move(
-            id=name,
-            rank=first.get(name, (None, None))[0],
-            confidence=first.get(name, (None, None))[1],
-            other_rank=second.get(name, (None, None))[0],
-            other_confidence=second.get(name, (None, None))[1],
-        )
-        for name in dict.fromkeys((*first, *second))
-    ]
-
-
-def _places(answer: SearchAnswer) -> dict[str, tuple[int, float]]:
-    hits: list[ToolHit | SkillHit] = answer.results
-    names = (hit.tool_id if isinstance(hit, ToolHit) else hit.skill_id for hit in hits)
-    return {n: (rank, hit.confidence) for n, hit, rank in zip(names, hits, count(1), strict=False)}
 
 
 # Kept questions

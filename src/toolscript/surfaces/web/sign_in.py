@@ -1,10 +1,10 @@
 """Signs people in: whoever has a key gets a one-time link, exchanged for a session cookie."""
 
 from http import HTTPStatus
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import Response
 
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError
@@ -18,59 +18,67 @@ from toolscript.surfaces.server.page_sessions import (
     cookie_name,
 )
 from toolscript.surfaces.web.rendering import Problem, rendered
+from toolscript.surfaces.web.screens import Screens, redirect
 
+SCREENS = Screens()
 _ICON = f'<link rel="icon" href="{PAGE}/static/icon.svg">'
 """Without it a browser asks for ``/favicon.ico``, which does not exist."""
 _USED = "this link was opened already, or is older than two minutes"
 
 
-def routes(app: App, sessions: PageSessions[Access]) -> list[BaseRoute]:
-    """Returns the routes over these sessions."""
+@SCREENS.add("POST", "/link", is_public=True)
+async def create_link(_: App, request: Request) -> Any:
+    """Returns a link for the holder of the token or key that was sent."""
+    access = access_of(request)
+    try:
+        access.check("send the token that the page is to be opened with")
+    except ToolscriptError as error:
+        return error_response(error)
+    return json_response({"path": f"{ENTER}?code={_sessions(request).link(access)}"})
 
-    async def link(request: Request) -> Response:
-        access = access_of(request)
-        try:
-            access.check("send the token that the page is to be opened with")
-        except ToolscriptError as error:
-            return error_response(error)
-        return json_response({"path": f"{ENTER}?code={sessions.link(access)}"})
 
-    async def waiting(request: Request) -> Response:
-        code = (await request.body()).decode(errors="replace")
-        return json_response({"isWaiting": sessions.is_waiting(code)})
+@SCREENS.add("POST", "/link/waiting", is_public=True)
+async def check_link(_: App, request: Request) -> Any:
+    """Returns whether a link was not opened yet."""
+    code = (await request.body()).decode(errors="replace")
+    return json_response({"isWaiting": _sessions(request).is_waiting(code)})
 
-    async def enter(request: Request) -> Response:
-        secret = sessions.enter(request.query_params.get("code", ""))
-        if secret is None:
-            problem = Problem(error=_USED, type="AccessError", is_login=True)
-            return await rendered(app, request, "problem.html", problem, HTTPStatus.FORBIDDEN)
-        if request.headers.get("sec-fetch-site", "none") != "none":  # led here by a file
-            # What a redirection leads to would be of another site still, and get no cookie.
-            refresh = {"refresh": f"0; url={PAGE}/"}
-            answer = Response(_ICON, headers=refresh, media_type="text/html")
-        else:
-            answer = RedirectResponse(f"{PAGE}/", HTTPStatus.SEE_OTHER)
-        answer.set_cookie(
-            cookie_name(request),
-            secret,
-            max_age=int(SESSION_S),
-            path=PAGE,
-            secure=request.headers.get("x-forwarded-proto") == "https",
-            httponly=True,
-            samesite="strict",
-        )
-        return answer
 
-    async def leave(request: Request) -> Response:
-        name = cookie_name(request)
-        sessions.leave(request.cookies.get(name, ""))
-        answer = RedirectResponse(f"{PAGE}/", HTTPStatus.SEE_OTHER)
-        answer.delete_cookie(name, path=PAGE, httponly=True, samesite="strict")
-        return answer
+@SCREENS.add("GET", "/enter", is_public=True)
+async def enter(app: App, request: Request) -> Any:
+    """Exchange the code of a link for a cookie."""
+    secret = _sessions(request).enter(request.query_params.get("code", ""))
+    if secret is None:
+        problem = Problem(error=_USED, type="AccessError", is_login=True)
+        return await rendered(app, request, "problem.html", problem, HTTPStatus.FORBIDDEN)
+    if request.headers.get("sec-fetch-site", "none") != "none":  # led here by a file
+        # A redirection from another site would bring the browser here without its new cookie.
+        refresh = {"refresh": f"0; url={PAGE}/"}
+        answer = Response(_ICON, headers=refresh, media_type="text/html")
+    else:
+        answer = redirect("/")
+    answer.set_cookie(
+        cookie_name(request),
+        secret,
+        max_age=int(SESSION_S),
+        path=PAGE,
+        secure=request.headers.get("x-forwarded-proto") == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
 
-    return [
-        Route("/link", link, methods=["POST"]),
-        Route("/link/waiting", waiting, methods=["POST"]),
-        Route("/enter", enter),
-        Route("/leave", leave, methods=["POST"]),
-    ]
+
+@SCREENS.add("POST", "/leave", is_public=True)
+async def leave(_: App, request: Request) -> Any:
+    """End the session of the cookie."""
+    name = cookie_name(request)
+    _sessions(request).leave(request.cookies.get(name, ""))
+    answer = redirect("/")
+    answer.delete_cookie(name, path=PAGE, httponly=True, samesite="strict")
+    return answer
+
+
+def _sessions(request: Request) -> PageSessions[Access]:
+    sessions: PageSessions[Access] = request.app.state.page_sessions
+    return sessions
