@@ -9,7 +9,7 @@ import pytest
 from toolscript import errors
 from toolscript.errors import ToolscriptError
 from toolscript.storage.activity_log import OUTCOMES, Outcome
-from toolscript.surfaces.server.error_outcomes import outcome_of
+from toolscript.surfaces.server.error_codes import outcome_of
 
 ERRORS = [
     kind

@@ -18,7 +18,7 @@ from toolscript.errors import ToolscriptError
 from toolscript.gateway.raw_results import RawResult
 from toolscript.graph.session_history import SessionHistory
 from toolscript.storage.activity_log import Outcome, RecordedCall
-from toolscript.surfaces.server.error_outcomes import outcome_of
+from toolscript.surfaces.server.error_codes import outcome_of
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.text.token_estimate import result_tokens
