@@ -196,6 +196,7 @@ class Bridge:
         self._pending[message["id"]] = request
         if method == "initialize":
             self._opening.initialize = message
+            self.answers.begin(message)
         elif method == "tools/list":
             self._opening.listed = message
 

@@ -20,8 +20,8 @@ class HandshakeCache:
     """The results of one configuration's gateways, by request.
 
     Args:
-        file: Where they are kept; None keeps nothing.
-        kind: What else decides about them: the exposure, the profile.
+        file: Stores the results; None for no file.
+        kind: Further facts that the results depend on: the exposure, the profile.
     """
 
     def __init__(self, file: Path | None, *kind: object) -> None:
@@ -31,12 +31,16 @@ class HandshakeCache:
         """The protocol's version that the session was opened with."""
         self._results = _read(file)
 
+    def begin(self, initialize: dict[str, Any]) -> None:
+        """Notes the protocol's version of a session, on which later results depend."""
+        self._version = str(_object(initialize.get("params")).get("protocolVersion"))
+
     def get(self, message: dict[str, Any]) -> Any:
         """Returns the result of a request; None if it is not known."""
         return self._results.get(self._key(message))
 
     def differs(self, message: dict[str, Any], result: Any) -> bool:
-        """Keeps the result of a request; returns whether it was another one until now."""
+        """Stores the result of a request; returns whether it differs from the stored one."""
         key = self._key(message)
         before = self._results.get(key)
         if not key or result == before:
@@ -52,16 +56,12 @@ class HandshakeCache:
         return True
 
     def _key(self, message: dict[str, Any]) -> str:
-        """Returns the key of a request; "" for one whose answers are not kept."""
-        method, params = message.get("method"), message.get("params")
-        given = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-        meta = given.get("_meta")
-        stated = cast("dict[str, Any]", meta).get(_VERSION) if isinstance(meta, dict) else None
-        if method == "initialize":
-            self._version = str(given.get("protocolVersion"))
-        if not isinstance(method, str) or method not in METHODS or given.get("cursor") is not None:
+        """Returns the key of a request; "" for one whose results are not stored."""
+        method, params = str(message.get("method")), _object(message.get("params"))
+        if method not in METHODS or params.get("cursor") is not None:
             return ""
-        facts = (__version__, *self._kind, method, str(stated or self._version))
+        version = _object(params.get("_meta")).get(_VERSION) or self._version
+        facts = (__version__, *self._kind, method, str(version))
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
@@ -72,4 +72,9 @@ def _read(file: Path | None) -> dict[str, Any]:
         results = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return {}
-    return cast("dict[str, Any]", results) if isinstance(results, dict) else {}
+    return _object(results)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Returns a JSON object; an empty one for any other value."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
