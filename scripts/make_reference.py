@@ -97,14 +97,25 @@ def _section(option: Option) -> str:
     if option.env:
         lines += [f"- Environment: `{option.env}`"]
     if option.flag:
-        takers = [
-            f"`{name}`"
-            for name, command, _ in commands()
-            if any(parameter.name == option.name for parameter in command.params)
-        ]
-        flag = f"- Flag: `{option.flag}` of {', '.join(takers)}"
+        flag = f"- Flag: `{option.flag}` of {_takers(option)}"
         lines += [textwrap.fill(flag, LINE, subsequent_indent="  ", break_on_hyphens=False)]
     return "\n".join(lines)
+
+
+def _takers(option: Option) -> str:
+    """The commands that take an option's flag; for the flag of most of them, the exceptions."""
+    leaves = [(name, each) for name, each, _ in commands() if not isinstance(each, click.Group)]
+    takers = [name for name, each in leaves if any(p.name == option.name for p in each.params)]
+    others = [name for name, _ in leaves if name not in takers]
+    if not others:
+        return "every command"
+    if len(others) < len(takers):
+        return f"every command but {_codes(others)}"
+    return _codes(takers)
+
+
+def _codes(names: list[str]) -> str:
+    return ", ".join(map(_code, names))
 
 
 def _split(option: Option) -> tuple[str, str]:

@@ -119,4 +119,4 @@ def _note_missing(servers: Sequence[dict[str, Any]]) -> None:
         note(f"not searched: {server['server']}: {server['why']}{again}")
     more = len(servers) - _MAX_MISSING
     if more > 0:
-        note(f"not searched either: {more} more servers (toolscript list-servers names them)")
+        note(f"{more} more servers were not searched; toolscript list-servers names them")
