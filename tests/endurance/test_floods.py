@@ -194,7 +194,7 @@ def test_h5_wrong_tokens_are_refused_and_fill_no_log(folder: Path, effort: Effor
                 statuses.add(response.status)
         log = next((folder / "logs").glob("gateway-*.log")).read_text("utf-8")
     assert statuses == {401}
-    assert 1 <= log.count("refused for want of a valid token") <= 5
+    assert 1 <= log.count("refused for lack of a valid token") <= 5
     assert not seen.unanswered, str(seen)
 
 

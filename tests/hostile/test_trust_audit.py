@@ -102,7 +102,7 @@ def test_l14_wrong_tokens_are_told_of_once_a_minute(cli: Cli, scripted: Scripted
         assert fetch(gateway.url, "/health", headers=bearer)[0] == 200
     [line] = gateway.audit()
     assert line["level"] == "warning"
-    assert line["message"] == ("refused for want of a valid token: 1, the last from 127.0.0.1")
+    assert line["message"] == ("refused for lack of a valid token: 1, the last from 127.0.0.1")
 
 
 def test_l14_a_period_ends_with_the_number_of_the_others(caplog: pytest.LogCaptureFixture) -> None:

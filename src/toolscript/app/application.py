@@ -69,7 +69,7 @@ NEAR = 0.1
 class App:
     """Gateway, index and engine, wired. Use it inside ``async with app.running()``.
 
-    A ``grant`` says what the caller may see: what else there is, is neither named nor counted.
+    A ``grant`` limits what the caller sees; everything else is neither named nor counted.
     `toolscript.application` makes one.
 
     Args:

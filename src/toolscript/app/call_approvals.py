@@ -43,7 +43,7 @@ _MAX_SESSION_ANSWERS = 10_000
 OWNER = EVERYTHING.holder
 _VERSION = 1
 _NAME = "answers"
-"""Of the record that has them."""
+"""The name of the record that stores the answers."""
 
 
 class PendingApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -18,7 +18,7 @@ MAX_RELEVANT = 20
 """Tools that one question may have."""
 MAX_BYTES = 4 * 1024 * 1024
 _NAME = "questions"
-"""Of the record that has them."""
+"""The name of the record that stores the questions."""
 
 
 class KeptQuestion(msgspec.Struct, frozen=True):

@@ -85,7 +85,7 @@ FOREIGN_OAUTH_KEYS = frozenset(
 )
 """Keys that Claude Code and Gemini CLI read in ``oauth``."""
 _LONG_CHARS = 10
-"""In a key of so many letters two that stand together may be wrong."""
+"""Keys at least this long may have two adjacent wrong letters."""
 
 
 def listed(keys: Iterable[str]) -> str:

@@ -237,7 +237,7 @@ class CatalogueNews(msgspec.Struct, frozen=True):
     reviewed: frozenset[str] | None = frozenset()
     """The `file_name` of servers of which definitions were approved or rejected; None for any."""
     stale: frozenset[str] = frozenset()
-    """Servers of which another replica has seen other tools than are stored."""
+    """Servers whose tools, as another replica saw them, differ from the stored ones."""
 
 
 class SharedCatalogue(CatalogueStore, Protocol):

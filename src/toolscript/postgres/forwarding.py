@@ -47,7 +47,7 @@ class ForwardedRequest(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     server: str
     digest: str
-    """Of the server's entry: another one makes it another server."""
+    """Digest of the server's entry; the owner refuses a request with a different one."""
     method: str
     params: dict[str, Any]
     session: str

@@ -1,1 +1,1 @@
-"""From a sentence to the documents that answer it: signals, fusion, reasons."""
+"""From a sentence to the documents that answer it: signals, fusion, steps, trace."""

@@ -59,7 +59,7 @@ def with_alpha(profile: Profile, alpha: float) -> Profile:
 
 
 def skills_profile(alpha: float, limit: int, threshold: float) -> Profile:
-    """The same for skills. A question tells a situation, often in several sentences: it is one."""
+    """The profile of skills, which never splits a question: it describes one situation."""
     return replace(search_profile(alpha, limit, threshold), name="skills", subqueries=False)
 
 

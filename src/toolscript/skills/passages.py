@@ -14,7 +14,7 @@ from toolscript.text.display import printable
 MAX_CHARS = 800
 """Of a passage: some 200 tokens, which the bundled model reads to the end."""
 MAX_PASSAGES = 1_000
-"""Of one file, the first ones."""
+"""Passages indexed per file; the rest of a longer file is ignored."""
 _HEADING_CHARS = 200
 _HEADING_LEVELS = 6
 _FENCE = re.compile(r"[ \t]*(```|~~~)")

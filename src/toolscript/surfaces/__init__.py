@@ -1,1 +1,1 @@
-"""The surfaces: command line, HTTP and MCP, each of which spells answers for its clients."""
+"""The surfaces: command line, HTTP, MCP and the page; each spells answers for its clients."""

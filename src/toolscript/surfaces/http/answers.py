@@ -227,7 +227,7 @@ class GraphCleared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The callers who were refused for want of a valid token."""
+    """The callers who were refused for lack of a valid token."""
 
     total: Annotated[Count, about("Since the gateway began.")]
     last_time: Annotated[str, about("When the last one came (UTC); empty for none.")]

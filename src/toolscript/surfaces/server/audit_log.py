@@ -149,7 +149,7 @@ class Refusals:
         self._timer = None
         if self._count:
             log.warning(
-                "refused for want of a valid token: %d, the last from %s",
+                "refused for lack of a valid token: %d, the last from %s",
                 *(self._count, self.last),
             )
             self._count = 0
