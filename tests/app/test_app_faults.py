@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tests.encoders import Narrow
-from tests.signals import Broken, Stuck
+from tests.signals import Broken, Stuck, signal_of
 from tests.support import no_skills, unused_pins
 from toolscript import bootstrap
 from toolscript.app.application import App
@@ -20,7 +20,6 @@ from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.retrieval.base import EmbeddingSignal
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
 from toolscript.retrieval.profiles import search_profile
@@ -33,7 +32,7 @@ def no_connection() -> Connect:
     raise AssertionError("nothing is to be connected to")
 
 
-def application(signal: EmbeddingSignal, tmp_path: Path, model: LazyModel | None = None) -> App:
+def application(signal: SemanticSignal, tmp_path: Path, model: LazyModel | None = None) -> App:
     spec = ServerSpec(name="files", transport="stdio", command="files")
     tool = ToolSpec(server="files", name="read_file")
     known = ServerEntry(name="files", digest=spec.digest, state="ready", tools=(tool,))
@@ -63,14 +62,14 @@ def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answe
     tmp_path: Path,
 ) -> None:
     """search:timeout"""
-    signal = Stuck()
+    encoder = Stuck()
 
     async def scenario() -> int:
-        async with application(signal, tmp_path).running() as app:
+        async with application(signal_of(encoder), tmp_path).running() as app:
             await app.ready()
             with pytest.raises(SearchTimeoutError, match=r"longer than 0\.2 s"):
                 await app.search(SearchRequest(text="read"))
-            signal.released.set()
+            encoder.released.set()
             return len((await app.search(SearchRequest(text="read"))).hits)
 
     assert anyio.run(scenario) == 1
@@ -88,7 +87,7 @@ def test_a2_a_search_has_ten_seconds() -> None:
 def test_a12_the_device_is_what_the_model_says(tmp_path: Path, encoder: Encoder) -> None:
     """search:stats: and none is named before there is a model."""
     model = LazyModel(lambda: Loaded(Narrow(encoder, 0.1, device="npu")))
-    app = application(Stuck(), tmp_path, model)
+    app = application(signal_of(Stuck()), tmp_path, model)
     assert app.stats()["device"] is None
     model.get()
     assert app.stats()["device"] == "npu"
@@ -100,10 +99,10 @@ def test_a_fault_while_indexing_is_told_and_hangs_nobody(
     """search:degraded"""
 
     async def scenario() -> tuple[str, ...]:
-        async with application(Broken(), tmp_path).running() as app:
+        async with application(signal_of(Broken()), tmp_path).running() as app:
             await app.ready()
             return (await app.search(SearchRequest(text="read"))).degraded
 
-    [told] = anyio.run(scenario)
+    [*_, told] = anyio.run(scenario)
     assert told == "index: out of date (RuntimeError: out of order)"
     assert "the tools could not be indexed" in caplog.text

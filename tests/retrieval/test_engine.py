@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.signals import Delighted
+from tests.signals import Delighted, signal_of
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.errors import QueryError, RangeError
@@ -174,7 +174,7 @@ def test_tools_of_the_same_name_tie_and_the_qualified_one_is_alone(
 @pytest.mark.requirement("search:exact")
 def test_a_perfect_score_that_is_no_exact_name_stays_below_one() -> None:
     """search:exact"""
-    engine = SearchEngine(search_profile(1.0, 10, 0.0), semantic=Delighted())
+    engine = SearchEngine(search_profile(1.0, 10, 0.0), semantic=signal_of(Delighted()))
     engine.update(
         [
             Document(id="a__b", server="a", name="b", digest="1"),

@@ -1,16 +1,15 @@
 """The index of the latest catalogue: what could not be indexed in full is indexed again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import anyio
 import pytest
 
-from tests.signals import Broken
+from tests.signals import Broken, signal_of
 from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import LazyModel, Loaded
 from toolscript.errors import UnreachableError
-from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.profiles import search_profile
@@ -36,17 +35,6 @@ class OneCatalogue:
         del catalogue
 
 
-class Repaired(Broken):
-    """Fails the first time."""
-
-    def __init__(self) -> None:
-        self._failures = 1
-
-    def prepare(self, corpus: Corpus) -> Iterator[int]:
-        self._failures -= 1
-        return super().prepare(corpus) if self._failures == 0 else iter(())
-
-
 class ReachedLater:
     """A model that cannot be reached for the first documents."""
 
@@ -69,9 +57,8 @@ def test_what_was_not_indexed_in_full_is_indexed_again(encoder: Encoder, *, kind
     """search:degraded: though no tool has changed."""
     later = cast("Encoder", ReachedLater(encoder))
     unreached = SemanticSignal(LazyModel(lambda: Loaded(later)), lambda: None)
-    engine = SearchEngine(
-        search_profile(0.7, 3, 0.0), semantic=Repaired() if kind == "fails" else unreached
-    )
+    signal = signal_of(Broken(failures=1)) if kind == "fails" else unreached
+    engine = SearchEngine(search_profile(0.7, 3, 0.0), semantic=signal)
     index = LiveIndex(engine, OneCatalogue(), retry_s=0.2)
 
     async def degraded() -> tuple[str, ...]:
@@ -89,5 +76,5 @@ def test_what_was_not_indexed_in_full_is_indexed_again(encoder: Encoder, *, kind
             tasks.cancel_scope.cancel()
         return first
 
-    [told] = anyio.run(scenario)
+    [*_, told] = anyio.run(scenario)
     assert told.startswith("index: out of date" if kind == "fails" else "semantic: 1 of 1 tools")

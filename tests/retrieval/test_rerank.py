@@ -345,10 +345,8 @@ def experience(learned: dict[str, list[list[float]]]) -> RelevanceFeedback:
         for question in questions:
             vector = np.array(question, dtype=np.float32)
             learning.usage.learn(tool, "m", (vector / np.linalg.norm(vector)).astype(np.float32))
-    documents = [Document(id=f"s__{n}", server="s", name=n) for n in "abcd"]
-    return RelevanceFeedback(
-        learning.usage, "m", documents, np.eye(4, dtype=np.float32), lambda x: x
-    )
+    ids = [f"s__{name}" for name in "abcd"]
+    return RelevanceFeedback(learning.usage, "m", ids, np.eye(4, dtype=np.float32), lambda x: x)
 
 
 def adjusted(made: RelevanceFeedback, *question: float) -> list[float]:

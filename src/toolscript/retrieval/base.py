@@ -8,9 +8,8 @@ The engine has two: the lexical signal, and perhaps a semantic one.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
-from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +41,14 @@ class Segment:
     def places(self) -> dict[str, int]:
         """The place of each document in ``documents``, by its id."""
         return {document.id: place for place, document in enumerate(self.documents)}
+
+    def place(self, document: Document) -> int:
+        """Returns the place of a document; −1 if the segment lacks it, or has another version."""
+        place = self.places.get(document.id, -1)
+        if place < 0:
+            return -1
+        own = self.documents[place]
+        return place if own is document or own == document else -1
 
     def derived(self, make: Callable[[tuple[Document, ...]], T]) -> T:
         """Returns what ``make`` makes of the documents; made once. One thread at a time."""
@@ -78,16 +85,7 @@ class Corpus:
     """
 
     def __init__(self, documents: Iterable[Document], previous: "Corpus | None" = None) -> None:
-        self.given = tuple(documents)
-        """The documents in the order in which they came."""
-        self.documents: Sequence[Document] = self._sorted(previous)
-        self._changed: tuple[ReferenceType[Corpus], list[int]] | None = None
-        if previous is not None and len(self.documents) == len(previous.documents):
-            changed = different(self.documents, previous.documents)
-            if all(self.documents[row].id == previous.ids[row] for row in changed):
-                self._changed = ref(previous), changed
-        if previous is not None and self._changed is not None:
-            vars(self)["ids"], vars(self)["rows"] = previous.ids, previous.rows
+        self.documents: Sequence[Document] = tuple(sorted(documents, key=attrgetter("id")))
         parts = None if previous is None else self._parts_since(previous)
         whole = Part(Segment(self.documents), np.arange(len(self.documents)))
         self.parts: tuple[Part, ...] = parts or (whole,)
@@ -103,48 +101,15 @@ class Corpus:
         """The row of each document, by its id."""
         return {identifier: row for row, identifier in enumerate(self.ids)}
 
-    def _sorted(self, previous: "Corpus | None") -> tuple[Document, ...]:
-        """Returns the documents by id. Few changes of many are put where those were before."""
-        if previous is not None and len(self.given) == len(previous.given):
-            places = different(self.given, previous.given)
-            replaced = list(previous.documents)
-            for place in places:
-                document = self.given[place]
-                if document.id != previous.given[place].id:
-                    break
-                replaced[previous.rows[document.id]] = document
-            else:
-                return tuple(replaced)
-        return tuple(sorted(self.given, key=attrgetter("id")))
-
-    def changed_since(self, previous: "Corpus") -> list[int] | None:
-        """Returns the rows that are others than they were; None if the ids are others."""
-        known = self._changed
-        return known[1] if known is not None and known[0]() is previous else None
-
     def _parts_since(self, previous: "Corpus") -> tuple[Part, Part] | None:
         """Returns the former first segment and one of the changes; None if these are many."""
         former = previous.parts[0].segment
-        places, known = former.places, former.documents
-
-        def place(document: Document) -> int:
-            at = places.get(document.id, -1)
-            return at if at >= 0 and (known[at] is document or known[at] == document) else -1
-
-        changed_rows = self.changed_since(previous)
-        if changed_rows is not None:
-            there = previous.parts[0].rows
-            kept = np.full(len(self.documents), -1, dtype=np.intp)
-            kept[there[there >= 0]] = np.flatnonzero(there >= 0)
-            for row in changed_rows:
-                kept[row] = place(self.documents[row])
-        else:
-            kept = np.fromiter(map(place, self.documents), np.intp, len(self.documents))
-        rows = np.full(len(known), -1, dtype=np.intp)
-        here, changed = np.flatnonzero(kept >= 0), np.flatnonzero(kept < 0)
-        rows[kept[here]] = here
-        changes = changed.size + len(known) - here.size
-        if changes > max(MIN_CHANGES, CHANGED_SHARE * len(known)):
+        places = np.fromiter(map(former.place, self.documents), np.intp, len(self.documents))
+        rows = np.full(len(former.documents), -1, dtype=np.intp)
+        same, changed = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
+        rows[places[same]] = same
+        changes = changed.size + len(former.documents) - same.size
+        if changes > max(MIN_CHANGES, CHANGED_SHARE * len(former.documents)):
             return None
         segment = Segment([self.documents[row] for row in changed.tolist()])
         return Part(former, rows), Part(segment, changed)
@@ -161,12 +126,6 @@ class Corpus:
         first: dict[str, int] = {}  # a parent's id sorts before those of its passages
         rows = (first.setdefault(d.parent_id or d.id, row) for row, d in enumerate(self.documents))
         return np.fromiter(rows, np.intp, len(self))
-
-
-def different(now: Sequence[object], before: Sequence[object]) -> list[int]:
-    """Returns the places at which two sequences of one length have different objects."""
-    same = np.fromiter(map(is_, now, before), np.bool_, len(now))
-    return np.flatnonzero(~same).tolist()
 
 
 class DocumentMemo(Generic[T]):
@@ -198,8 +157,6 @@ class Query:
     text: str
     subqueries: tuple[str, ...] = ()
     """The single wishes of a question that has several, in order."""
-    parent: "Query | None" = None
-    """The question that this one is a subquery of."""
     holder: str = EVERYTHING.holder
     """Who asks, whose own uses count."""
     written: str = ""
@@ -426,58 +383,3 @@ class Ranking:
     def unanswered(cls, size: int, reason: str) -> "Ranking":
         """The signal did not answer at all."""
         return cls(np.full(size, np.nan, dtype=np.float32), reason)
-
-
-class EmbeddingIndex(Protocol):
-    """The semantic signal's view of one corpus: immutable, safe to read from any thread."""
-
-    @property
-    def vectors(self) -> Vectors | None:
-        """float32 [n, dim], unit rows, zero if a document has none; None without any."""
-        ...
-
-    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
-        """Score every document; no candidate is left out before fusion.
-
-        ``visible`` are the rows that the caller may see, None if these are all. The others
-        get 0, or NaN, and do not move the scores of these.
-        """
-        ...
-
-    def cosines(self, query: Query) -> Ranking:
-        """Each document's own cosine with the query, in [-1, 1]: nothing is added to it.
-
-        Raises `ModelError` if no model answers.
-        """
-        ...
-
-    def understands(self, word: str) -> bool:
-        """Whether the model can make anything of a word; false for gibberish."""
-        ...
-
-    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        """What a document's score rests on, strongest first, in words for people.
-
-        May take longer than ranking: it is asked only where an explanation is wanted.
-        """
-        ...
-
-
-class EmbeddingSignal(Protocol):
-    """A signal that computes a vector for each document and keeps it."""
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether the last `prepare` could not reach the model for some documents."""
-        ...
-
-    def prepare(self, corpus: Corpus) -> Iterator[int]:
-        """Compute the vectors of a corpus in steps; yields how many documents still wait.
-
-        After each step `index` knows more.
-        """
-        ...
-
-    def index(self, corpus: Corpus) -> EmbeddingIndex:
-        """Returns an index over ``corpus`` with the vectors that are there by now. Quick."""
-        ...

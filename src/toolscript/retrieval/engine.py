@@ -19,8 +19,6 @@ from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.retrieval.base import (
     Corpus,
-    EmbeddingIndex,
-    EmbeddingSignal,
     Plan,
     Rows,
 )
@@ -29,6 +27,8 @@ from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import STEPS, begin, plan
 from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.semantic.semantic_index import SemanticIndex
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.seniority import MAX_BELOW, NEAR_TIE, AcceptedAt, older_first
 from toolscript.retrieval.stored_search import StoredSearch
 from toolscript.retrieval.subqueries import actions
@@ -60,7 +60,7 @@ class SearchEngine:
         self,
         profile: Profile,
         lexical: LexicalSignal | None = None,
-        semantic: EmbeddingSignal | None = None,
+        semantic: SemanticSignal | None = None,
         learning: Learning | None = None,
         elsewhere: StoredSearch | None = None,
         *,
@@ -184,15 +184,14 @@ class SearchEngine:
         )
 
     def _refresh(self, corpus: Corpus) -> None:
-        """Take over the vectors that are known by now."""
-        if self._semantic:
+        """Take over the vectors that have been computed since the state was made."""
+        before = self._state.semantic
+        if self._semantic and before and before.version != self._semantic.version:
             semantic = self._semantic.index(corpus)
-            if semantic is self._state.semantic:
-                return
             forecast = self._forecast(corpus, semantic)
             self._state = replace(self._state, semantic=semantic, forecast=forecast)
 
-    def _forecast(self, corpus: Corpus, semantic: EmbeddingIndex | None) -> Forecast | None:
+    def _forecast(self, corpus: Corpus, semantic: SemanticIndex | None) -> Forecast | None:
         if self._learning is None:
             return None
         servers = [document.server for document in corpus.documents]

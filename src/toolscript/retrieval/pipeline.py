@@ -79,7 +79,7 @@ def plan(request: SearchRequest, profile: Profile, known: QuestionWords) -> Plan
     return Plan(
         request,
         profile,
-        (query, *(Query(text, (), query, query.holder) for text in query.subqueries)),
+        (query, *(Query(text, holder=query.holder) for text in query.subqueries)),
         None if limit is None else OPTION["limit"].parse(limit, "limit"),
         float(OPTION["threshold"].parse(float(threshold), "threshold")),
     )
@@ -100,7 +100,7 @@ def begin(state: IndexState, plan: Plan) -> Trace:
         plan.threshold,
         state.visibility.reachable(plan.request),
         plan.queries,
-        tuple(rank(state, each, profile, visible) for each in plan.queries),
+        rank(state, plan, visible),
         visible,
     )
 
@@ -122,21 +122,22 @@ def parse(text: str, known: QuestionWords, *, subqueries: bool) -> Query:
     return Query(meant, parts, written=text, readings=tuple(readings.items()))
 
 
-def rank(
-    state: IndexState, query: Query, profile: Profile, visible: Mask | None = None
-) -> dict[str, Ranking]:
-    """What each signal says of every document that is ``visible``, by default of all."""
-    semantic = state.semantic
-    rankings: dict[str, Ranking] = {}
+def rank(state: IndexState, plan: Plan, visible: Mask | None) -> tuple[dict[str, Ranking], ...]:
+    """Returns what each signal says of every ``visible`` document, for each query of a plan."""
+    semantic, question = state.semantic, plan.queries[0]
+    rankings: tuple[dict[str, Ranking], ...] = tuple({} for _ in plan.queries)
     if semantic:
         with span("candidates.vectors"):
-            cosines = profile.raw_cosine
-            rankings["semantic"] = (
-                semantic.cosines(query) if cosines else semantic.rank(query, visible)
-            )
-    if not profile.raw_cosine:
+            if plan.profile.raw_cosine:
+                by_query = (semantic.cosines(question),)
+            else:
+                by_query = semantic.rank_all(plan.queries, visible)
+        for ranking, scores in zip(rankings, by_query, strict=True):
+            ranking["semantic"] = scores
+    if not plan.profile.raw_cosine:
         with span("candidates.words"):
-            rankings["fuzzy"] = state.lexical.rank(query, visible)
+            for ranking, query in zip(rankings, plan.queries, strict=True):
+                ranking["fuzzy"] = state.lexical.rank(query, visible)
     return rankings
 
 

@@ -20,7 +20,6 @@ from toolscript.retrieval.base import (
     CandidateQuery,
     CatalogueStatistics,
     Corpus,
-    EmbeddingIndex,
     Plan,
     Query,
     StemCounts,
@@ -42,6 +41,7 @@ from toolscript.retrieval.lexical.postings import Postings
 from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.retrieval.pipeline import plan
 from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import Basis, ServerContext, originals
 from toolscript.retrieval.subqueries import MIN_TOOLS
@@ -288,7 +288,7 @@ class StoredSearch:
 
     def _index(
         self, corpus: Corpus, tools: StoredTools, statistics: CatalogueStatistics
-    ) -> EmbeddingIndex | None:
+    ) -> SemanticIndex | None:
         if self.semantic is None:
             return None
         rows = np.flatnonzero(tools.vectors.any(axis=1))

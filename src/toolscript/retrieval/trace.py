@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
 from toolscript.graph.tool_graph import ToolGraph
-from toolscript.retrieval.base import Corpus, EmbeddingIndex, Mask, Query, Ranking, Rows
+from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.capability import Capability
 from toolscript.retrieval.fusion import DECIMALS, Scores, shares
 from toolscript.retrieval.lexical.name_matching import NameMatch
+from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.text.display import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
 
@@ -129,7 +130,7 @@ class IndexState:
 
     corpus: Corpus
     lexical: Words
-    semantic: EmbeddingIndex | None
+    semantic: SemanticIndex | None
     names: Names
     capabilities: Capabilities
     is_action: Callable[[str], bool] | None

@@ -18,53 +18,54 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.graph.usage import LearnedVector, Usage
-from toolscript.retrieval.base import Mask
-from toolscript.types import EVERYTHING, Document
+from toolscript.retrieval.base import Mask, Rows
+from toolscript.types import EVERYTHING
 
 MAX_SHIFT, HALF_SHIFT = 0.6, 3.0
 REPEATED = 0.9
 MAX_BY_OTHERS = 0.02
 """Cosine."""
-_REMEMBERED = 8
-"""For so many callers the vectors are kept."""
+_CALLERS = 8
+"""The number of callers whose vectors are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """The vectors of the tools with a history."""
+class _History:
+    """The vectors of the tools that have been used."""
 
-    rows: NDArray[np.intp]
-    adjusted: Vectors
+    rows: Rows
+    moved: Vectors
     """v': float32 [rows, dim], unit rows."""
-    asked: Vectors
+    questions: Vectors
     """m at length 1: float32 [rows, dim]."""
 
-    def within(self, visible: Mask | None) -> "_Known":
-        """Only those of the ``visible`` rows."""
+    def within(self, visible: Mask | None) -> "_History":
+        """Returns the history of the ``visible`` rows only."""
         if visible is None or visible[self.rows].all():
             return self
         kept = visible[self.rows]
-        return _Known(self.rows[kept], self.adjusted[kept], self.asked[kept])
+        return _History(self.rows[kept], self.moved[kept], self.questions[kept])
 
 
 @dataclass(slots=True)
 class RelevanceFeedback:
-    """One index's tools with the questions that led to their use. Any thread may ask."""
+    """The tools of one index with the questions that led to their use. Any thread may ask."""
 
     usage: Usage
     model: str
-    documents: Sequence[Document]
+    ids: Sequence[str]
+    """The tools' ids."""
     vectors: Vectors
-    """float32 [n, dim], unit rows: one for each document."""
+    """The tools' vectors: float32 [n, dim], unit rows."""
     curve: Callable[[Vectors], Vectors]
-    _known: dict[tuple[int, str], tuple[_Known, _Known | None]] = field(
-        default_factory=dict[tuple[int, str], tuple[_Known, _Known | None]], init=False
+    _histories: dict[tuple[int, str], tuple[_History, _History | None]] = field(
+        default_factory=dict[tuple[int, str], tuple[_History, _History | None]], init=False
     )
-    """By the usage's version and the caller: its own and the owner's, and also those of others."""
+    """Two histories by the usage's version and the caller: its own with the owner's, and that of
+    everybody; None if that is the same."""
 
     def adjusted(
         self,
@@ -73,54 +74,54 @@ class RelevanceFeedback:
         visible: Mask | None = None,
         holder: str = EVERYTHING.holder,
     ) -> Vectors:
-        """The cosines moved by use: float32 [n]; the same array where nothing was learned.
+        """Returns the cosines moved by use: float32 [n]; the same array if nothing was learned.
 
         Only the tools of ``visible`` rows, by default of all, count as the best of them.
         """
-        own, every = self._current(holder)
-        moved = self._moved(own.within(visible), cosines, question)
+        own, every = self._of_caller(holder)
+        by_caller = self._move(own.within(visible), cosines, question)
         if every is None:
-            return moved
-        found = self._moved(every.within(visible), cosines, question)
-        return np.clip(found, moved - MAX_BY_OTHERS, moved + MAX_BY_OTHERS)
+            return by_caller
+        by_all = self._move(every.within(visible), cosines, question)
+        return np.clip(by_all, by_caller - MAX_BY_OTHERS, by_caller + MAX_BY_OTHERS)
 
-    def _moved(self, known: _Known, cosines: Vectors, question: Vectors) -> Vectors:
-        if not known.rows.size:
+    def _move(self, history: _History, cosines: Vectors, question: Vectors) -> Vectors:
+        rows = history.rows
+        if not rows.size:
             return cosines
-        before = cosines[known.rows]
-        after = known.adjusted @ question
-        repeated = float(self.curve((known.asked @ question).max(keepdims=True))[0])
+        after = history.moved @ question
+        repeated = float(self.curve((history.questions @ question).max(keepdims=True))[0])
         kept = min(1.0, max(0.0, (repeated - REPEATED) / (1.0 - REPEATED)))
-        rise = max(0.0, float(after.max() - before.max())) * kept
-        found = cosines.copy()
-        found[known.rows] = after - (after.max() - before.max()) + rise
-        return np.clip(found, -1.0, 1.0)
+        rise = float(after.max() - cosines[rows].max())
+        moved = cosines.copy()
+        moved[rows] = after - (after.max() - cosines[rows].max()) + max(0.0, rise) * kept
+        return np.clip(moved, -1.0, 1.0)
 
-    def _current(self, holder: str) -> tuple[_Known, _Known | None]:
+    def _of_caller(self, holder: str) -> tuple[_History, _History | None]:
         key = self.usage.version, holder
-        known = self._known.get(key)
-        if known is None:
+        pair = self._histories.get(key)
+        if pair is None:
             own = self.usage.of(self.model, holder)
             every = self.usage.of(self.model, holder, others=True)
-            same = sum(n for n, _ in own.values()) == sum(n for n, _ in every.values())
-            known = self._read(own), None if same else self._read(every)
-            kept = [each for each in self._known.items() if each[0][0] == key[0]]
-            self._known = dict([*kept[1 - _REMEMBERED :], (key, known)])
-        return known
+            is_same = sum(n for n, _ in own.values()) == sum(n for n, _ in every.values())
+            pair = self._read(own), None if is_same else self._read(every)
+            current = [item for item in self._histories.items() if item[0][0] == key[0]]
+            self._histories = dict([*current[1 - _CALLERS :], (key, pair)])
+        return pair
 
-    def _read(self, learned: Mapping[str, LearnedVector]) -> _Known:
+    def _read(self, learned: Mapping[str, LearnedVector]) -> _History:
         dim = self.vectors.shape[1]
-        found = [
-            (row, *learned[document.id])
-            for row, document in enumerate(self.documents)
-            if document.id in learned and learned[document.id][1].shape == (dim,)
+        used = [
+            (row, *learned[key])
+            for row, key in enumerate(self.ids)
+            if key in learned and learned[key][1].shape == (dim,)
         ]
-        rows = np.array([row for row, _, _ in found], dtype=np.intp)
-        if not found:
+        rows = np.array([row for row, _, _ in used], dtype=np.intp)
+        if not used:
             none = np.zeros((0, dim), dtype=np.float32)
-            return _Known(rows, none, none)
-        asked = unit_rows(np.stack([total for _, _, total in found]))
-        counts = np.array([count for _, count, _ in found])
+            return _History(rows, none, none)
+        questions = unit_rows(np.stack([total for _, _, total in used]))
+        counts = np.array([count for _, count, _ in used])
         weight = (MAX_SHIFT * counts / (counts + HALF_SHIFT))[:, None]
-        adjusted = unit_rows((1.0 - weight) * self.vectors[rows] + weight * asked)
-        return _Known(rows, adjusted, asked)
+        moved = unit_rows((1.0 - weight) * self.vectors[rows] + weight * questions)
+        return _History(rows, moved, questions)

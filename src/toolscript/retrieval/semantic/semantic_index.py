@@ -1,4 +1,4 @@
-"""The semantic index: one corpus' vectors, and the score of each document for a question."""
+"""The semantic index: the vectors of one corpus, and the score of each document for a question."""
 
 import threading
 from collections import OrderedDict
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Mask, Query, Ranking
+from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
@@ -23,16 +22,15 @@ from toolscript.types import Document
 
 MAX_CACHED_QUERIES = 1024
 _PART = 1024
-"""So many vectors are compared with each part of a question while they are in the cache."""
-_LATEST = 8
-"""For so many questions the cosines are kept, until their parts are ranked too."""
+"""The number of vectors that are compared with all parts of a question while they are in the
+processor's cache."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """What the signal has done so far, for the statistics."""
+    """Counts the signal's work, for the statistics."""
 
     documents_embedded: int = 0
     documents_from_cache: int = 0
@@ -42,138 +40,167 @@ class Counters:
 
 @dataclass(slots=True)
 class QueryVectorCache:
-    """The vectors of the latest questions, at most `MAX_CACHED_QUERIES`."""
+    """The vectors of the latest questions, at most `MAX_CACHED_QUERIES`. Thread-safe."""
 
     counters: Counters
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _vectors: OrderedDict[tuple[str, str, tuple[str, ...]], Vectors] = field(
         default_factory=OrderedDict[tuple[str, str, tuple[str, ...]], Vectors]
     )
-    """By the encoder's name, the text and its subqueries: float32 [1 + subqueries, dim]."""
+    """The vectors of a question and its subqueries, by the encoder's name and their texts."""
 
-    def vector(self, encoder: Encoder, query: Query) -> Vectors:
-        """A query's vector; a subquery's is the one that it has within its question."""
-        rows, place = self.with_parts(encoder, query)
-        return rows[place]
+    def vectors(self, encoder: Encoder, queries: Sequence[Query]) -> Vectors:
+        """Returns the vectors of a question and its subqueries: float32 [queries, dim].
 
-    def with_parts(self, encoder: Encoder, query: Query) -> tuple[Vectors, int]:
-        """The vectors of a query's whole question and its subqueries, and which is the query's."""
-        if query.parent:
-            place = 1 + query.parent.subqueries.index(query.text)
-            return self._rows(encoder, query.parent), place
-        return self._rows(encoder, query), 0
-
-    def _rows(self, encoder: Encoder, query: Query) -> Vectors:
-        key = encoder.name, query.text, query.subqueries
+        A subquery's vector is the one that it has within its question. ``queries`` may lack the
+        subqueries. Raises `ModelError`.
+        """
+        question = queries[0]
+        key = encoder.name, question.text, question.subqueries
         with self._lock:
             if key in self._vectors:
                 self._vectors.move_to_end(key)
                 self.counters.queries_remembered += 1
-                return self._vectors[key]
-        rows = encoder.query_with_parts(query.text, query.subqueries)
+                return self._vectors[key][: len(queries)]
+        vectors = encoder.query_with_parts(question.text, question.subqueries)
         with self._lock:
             self.counters.queries_embedded += 1
-            self._vectors[key] = rows
+            self._vectors[key] = vectors
             if len(self._vectors) > MAX_CACHED_QUERIES:
                 self._vectors.popitem(last=False)
-        return rows
+        return vectors[: len(queries)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SemanticIndex:
-    """One corpus's vectors."""
+    """The vectors of one corpus: immutable. Any thread may ask."""
 
-    _model: LazyModel
-    _name: str
-    _queries: QueryVectorCache
-    _curves: Curves
-    _documents: Sequence[Document]
-    _known: NDArray[np.intp]
-    _parents: NDArray[np.intp] | None
-    """For each of the known the place among them of its parent, or its own without one."""
-    _rows: Vectors | None
-    """The vectors of the known: float32 [known, dim], unit rows; none if none is known."""
-    _noun: str = "tools"
-    """What the documents are, for messages."""
-    _usage: Usage | None = None
-    _given: ServerContext | None = None
-    """The servers' context if these are only some of their tools."""
-    _latest: list[tuple[Vectors, Vectors]] = field(default_factory=list[tuple[Vectors, Vectors]])
-    """The vectors of the latest questions with their parts, and the cosines of each."""
+    model: LazyModel
+    encoder_name: str
+    """The name of the encoder that made the vectors."""
+    queries: QueryVectorCache
+    curves: Curves
+    corpus: Corpus
+    rows: Rows
+    """The rows of the corpus that have a vector."""
+    row_vectors: Vectors | None
+    """Their vectors: float32 [rows, dim], unit rows; None if there is none."""
+    noun: str
+    """The documents' name in messages, in the plural."""
+    usage: Usage | None
+    context: ServerContext | None = None
+    """The servers' context if the corpus is only a part of a catalogue; None computes it."""
+    version: int = 0
+    """The number of changes that the signal's vectors had gone through."""
+
+    @cached_property
+    def _parents(self) -> Rows | None:
+        """By place in ``rows``, the place of the parent, or its own if the parent has no vector.
+
+        None if no document is a passage.
+        """
+        if self.corpus.parent_rows is None:
+            return None
+        own = np.arange(self.rows.size)
+        places = np.full(len(self.corpus), -1, np.intp)
+        places[self.rows] = own
+        parents = places[self.corpus.parent_rows[self.rows]]
+        return np.where(parents >= 0, parents, own)
 
     @cached_property
     def _feedback(self) -> RelevanceFeedback | None:
-        encoder = self._model.loaded and self._model.loaded.encoder
-        if self._usage is None or self._rows is None or not encoder:
+        encoder = self.model.loaded and self.model.loaded.encoder
+        if self.usage is None or self.row_vectors is None or not encoder:
             return None
-        known: Sequence[Document] = self._documents
-        if len(known) != self._known.size:
-            known = [known[int(row)] for row in self._known]
-        curve = self._curves.of(encoder)
-        return RelevanceFeedback(self._usage, self._name, known, self._rows, curve)
+        ids = [document.id for document in self._embedded]
+        curve = self.curves.of(encoder)
+        return RelevanceFeedback(self.usage, self.encoder_name, ids, self.row_vectors, curve)
 
     @cached_property
-    def _context(self) -> ServerContext | None:
+    def _server_context(self) -> ServerContext | None:
         """None for passages, which have their parents instead."""
-        if self._rows is None or self._parents is not None or self._given is not None:
-            return self._given
-        return ServerContext.of(
-            [self._documents[int(row)].server for row in self._known], self._rows
-        )
+        if self.row_vectors is None or self._parents is not None or self.context is not None:
+            return self.context
+        return ServerContext.of([document.server for document in self._embedded], self.row_vectors)
+
+    @property
+    def _embedded(self) -> list[Document]:
+        """The documents that have a vector."""
+        return [self.corpus.documents[int(row)] for row in self.rows]
 
     @property
     def vectors(self) -> Vectors | None:
-        """Every document's vector: float32 [n, dim], zero if there is none; None without any."""
-        if self._rows is None or self._known.size == len(self._documents):
-            return self._rows
-        vectors = np.zeros((len(self._documents), self._rows.shape[1]), dtype=np.float32)
-        vectors[self._known] = self._rows
+        """Every document's vector: float32 [n, dim], zero if it has none; None without any."""
+        if self.row_vectors is None or self.rows.size == len(self.corpus):
+            return self.row_vectors
+        vectors = np.zeros((len(self.corpus), self.row_vectors.shape[1]), dtype=np.float32)
+        vectors[self.rows] = self.row_vectors
         return vectors
 
     def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
-        """See `EmbeddingIndex.rank`. Never waits for a download."""
-        size = len(self._documents)
-        loaded = self._model.loaded if self._rows is None else self._model.get()
+        """Returns the ranking of one query: see `rank_all`."""
+        return self.rank_all([query], visible)[0]
+
+    def rank_all(
+        self, queries: Sequence[Query], visible: Mask | None = None
+    ) -> tuple[Ranking, ...]:
+        """Scores every document for a question and each of its subqueries.
+
+        Never waits for a download.
+
+        Args:
+            queries: The question, then perhaps its subqueries.
+            visible: The rows that the caller may see, None for all. The others get 0, or NaN, and
+                do not move the scores of these.
+        """
+        encoder, degraded = self._ready_encoder()
+        try:
+            if encoder is None or self.row_vectors is None:
+                return self._unanswered(queries, degraded)
+            questions = self.queries.vectors(encoder, queries)
+            cosines = _products(questions, self.row_vectors)
+            calibrated = [
+                self._calibrated(encoder, vector, row, visible, query.holder)
+                for query, vector, row in zip(queries, questions, cosines, strict=True)
+            ]
+        except UnreachableError as error:
+            return self._unanswered(queries, f"searching without meaning: {error}")
+        except ModelError as error:
+            return self._unanswered(queries, self.model.give_up(str(error)).degraded)
+        return tuple(Ranking(self._by_row(scores), degraded) for scores in calibrated)
+
+    def _ready_encoder(self) -> tuple[Encoder | None, str]:
+        """Returns the encoder if it can compare the vectors, and why some may not be compared."""
+        loaded = self.model.loaded if self.row_vectors is None else self.model.get()
         encoder = loaded.encoder if loaded else None
         if loaded is not None and encoder is None:
-            return Ranking.unanswered(size, loaded.degraded)
-        if loaded is None or encoder is None or self._rows is None or encoder.name != self._name:
-            return Ranking.unanswered(size, self._waiting(size))
-        try:
-            questions, place = self._queries.with_parts(encoder, query)
-            scores = np.full(size, np.nan, dtype=np.float32)
-            seen = None if visible is None else visible[self._known]
-            cosines = self._cosines(questions, self._rows)[place]
-            found = self._calibrated(encoder, questions[place], cosines, seen, query.holder)
-            scores[self._known] = found if seen is None else found * seen
-        except UnreachableError as error:
-            return Ranking.unanswered(size, f"searching without meaning: {error}")
-        except ModelError as error:
-            return Ranking.unanswered(size, self._model.give_up(str(error)).degraded)
-        return Ranking(scores, loaded.degraded or self._waiting(size - self._known.size))
+            return None, loaded.degraded
+        if encoder is None or self.row_vectors is None or encoder.name != self.encoder_name:
+            return None, self._waiting(len(self.corpus))
+        degraded = loaded.degraded if loaded else ""
+        return encoder, degraded or self._waiting(len(self.corpus) - self.rows.size)
 
-    def _cosines(self, questions: Vectors, rows: Vectors) -> Vectors:
-        """Returns the cosines of a question and its parts: float32 [questions, known].
+    def _unanswered(self, queries: Sequence[Query], reason: str) -> tuple[Ranking, ...]:
+        return (Ranking.unanswered(len(self.corpus), reason),) * len(queries)
 
-        They are computed for the first of them, since reading the rows takes most of the time.
-        """
-        for asked, cosines in self._latest:
-            if asked is questions:
-                return cosines
-        cosines = _products(questions, rows)
-        self._latest[:] = [*self._latest, (questions, cosines)][-_LATEST:]
-        return cosines
+    def _by_row(self, scores: Vectors) -> Vectors:
+        """Returns the scores of ``rows`` as those of all rows, NaN for the others."""
+        every = np.full(len(self.corpus), np.nan, dtype=np.float32)
+        every[self.rows] = scores
+        return every
 
     def cosines(self, query: Query) -> Ranking:
-        """See `EmbeddingIndex.cosines`. Waits for the model."""
-        loaded = self._model.get()
+        """Returns each document's own cosine with the query, in [-1, 1]: nothing is added to it.
+
+        Waits for the model. Raises `ModelError` if none answers.
+        """
+        loaded = self.model.get()
         if loaded.encoder is None:
             raise ModelError(loaded.degraded)
-        vector = self._queries.vector(loaded.encoder, query)
-        scores = np.full(len(self._documents), np.nan, dtype=np.float32)
-        if self._rows is not None and loaded.encoder.name == self._name:
-            scores[self._known] = self._rows @ vector
-        return Ranking(scores)
+        [vector] = self.queries.vectors(loaded.encoder, [query])
+        if self.row_vectors is None or loaded.encoder.name != self.encoder_name:
+            return Ranking.unanswered(len(self.corpus), "")
+        return Ranking(self._by_row(self.row_vectors @ vector))
 
     def _calibrated(
         self,
@@ -183,39 +210,44 @@ class SemanticIndex:
         visible: Mask | None,
         holder: str,
     ) -> Vectors:
-        """Scores from cosines: the parent's share, what use has taught, the server, the curve."""
-        curve = self._curves.of(encoder)
+        """Returns scores: cosines with the parent's share, use and server, on the model's curve."""
+        seen = None if visible is None else visible[self.rows]
         if self._parents is not None:
             share = np.float32(PARENT_SHARE)
             cosines = ((1 - share) * cosines + share * cosines[self._parents]).astype(np.float32)
         if self._feedback is not None:
-            cosines = self._feedback.adjusted(cosines, vector, visible, holder)
-        if self._context is not None:
-            cosines = self._context.applied(cosines, vector)
-        return curve(cosines)
+            cosines = self._feedback.adjusted(cosines, vector, seen, holder)
+        if self._server_context is not None:
+            cosines = self._server_context.applied(cosines, vector)
+        scores = self.curves.of(encoder)(cosines)
+        return scores if seen is None else scores * seen
 
     def _waiting(self, count: int) -> str:
-        size = len(self._documents)
-        return f"{count} of {size} {self._noun} are not embedded yet" if count else ""
+        return f"{count} of {len(self.corpus)} {self.noun} are not embedded yet" if count else ""
 
     def understands(self, word: str) -> bool:
-        """See `EmbeddingIndex.understands`."""
-        encoder = self._model.loaded and self._model.loaded.encoder
+        """Whether the model can make anything of a word; false for gibberish."""
+        encoder = self.model.loaded and self.model.loaded.encoder
         return bool(encoder and encoder.knows(word))
 
     def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        """See `EmbeddingIndex.evidence`: the cosine, and the nearest of its texts."""
-        loaded, known = self._model.loaded, np.flatnonzero(self._known == row)
+        """Returns the cosine of a document, and the nearest of its texts, in words for people.
+
+        Takes longer than ranking: it embeds the texts.
+        """
+        loaded, places = self.model.loaded, np.flatnonzero(self.rows == row)
         encoder = loaded.encoder if loaded else None
-        if encoder is None or self._rows is None or not known.size or encoder.name != self._name:
+        if encoder is None or self.row_vectors is None or not places.size:
+            return ()
+        if encoder.name != self.encoder_name:
             return ()
         try:
-            vector = self._queries.vector(encoder, query)
-            texts = embedding_inputs(self._documents[row])
+            [vector] = self.queries.vectors(encoder, [query])
+            texts = embedding_inputs(self.corpus.documents[row])
             cosines = encoder.documents(list(texts.values())) @ vector
         except ModelError:
             return ()
-        cosine = float((self._rows @ vector)[known[0]])
+        cosine = float((self.row_vectors @ vector)[places[0]])
         name, text = list(texts.items())[int(np.argmax(cosines))]
         return (f"cosine {cosine:.2f}", f"nearest is its {name}: {printable(text, 80)}")
 

@@ -1,4 +1,4 @@
-"""The semantic signal: embeds documents, keeps their vectors, and makes indexes of them."""
+"""The semantic signal: embeds documents and questions, and makes indexes of their vectors."""
 
 import logging
 import time
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vectors
 from toolscript.embedding.loader import LazyModel
@@ -17,7 +16,8 @@ from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
 from toolscript.retrieval.semantic.server_context import ServerContext
-from toolscript.types import SEPARATOR, Document
+from toolscript.retrieval.semantic.vector_store import VectorStore
+from toolscript.types import Document
 
 log = logging.getLogger(__name__)
 BATCH_DOCUMENTS = 64
@@ -29,17 +29,17 @@ SAVE_EVERY_S = 2.0
 class SemanticSignal:
     """Cosine between the question's vector and each document's, calibrated per model.
 
-    Vectors come from the cache where the document's digest matches, and are
-    computed otherwise. One thread prepares; any number may rank.
+    `VectorStore` says when a document's vector is computed again. One thread prepares; any number
+    may rank.
 
     Args:
         model: Embeds documents and questions; loaded when it is first needed.
         cache: Opens the cache of the documents' vectors, or returns None for none.
-        curves: The directory where the calibration of models that are not known beforehand
-            is kept; None keeps it in memory only.
-        save_every_s: How often vectors are saved while many are computed; 0 saves after every
-            batch, however long that takes.
-        noun: What the documents are, in the plural, for messages.
+        curves: The directory that keeps the calibration of models that are not in the table;
+            None keeps it in memory only.
+        save_every_s: How often vectors are saved while many are computed, in seconds; 0 saves
+            after every batch, however long that takes.
+        noun: The documents' name in messages, in the plural.
         usage: Which questions led to which tools: these move the vectors.
     """
 
@@ -54,164 +54,121 @@ class SemanticSignal:
         usage: Usage | None = None,
     ) -> None:
         self.model = model
+        self.counters = Counters()
+        self.is_incomplete = False
+        """Whether the last `prepare` could not reach the model for some documents."""
         self._noun = noun
         self._usage = usage
         self._save_every_s = save_every_s
         self._curves = Curves(curves)
-        self.counters = Counters()
-        self.cache = cache
-        self._name = ""
-        self._vectors: dict[str, CachedVector] = {}
-        self._dim = 0
-        """The vectors' length; 0 while that is not known."""
-        self._looked_up: tuple[Corpus, list[Vectors | None], dict[str, Document]] | None = None
-        """The vector of each document of the latest corpus, by row, and those that have none."""
-        self._indexed: tuple[Corpus, SemanticIndex] | None = None
-        """The latest index, until a vector changes."""
+        self._store = VectorStore(cache)
         self._queries = QueryVectorCache(self.counters)
-        self.is_incomplete = False
-        """See `EmbeddingSignal`."""
+
+    @property
+    def version(self) -> int:
+        """The number of changes of vectors so far: see `SemanticIndex.version`."""
+        return self._store.version
+
+    @property
+    def embedded(self) -> int:
+        """The number of documents that have a vector."""
+        return len(self._store)
 
     def prepare(self, corpus: Corpus) -> Iterator[int]:
         """Embed the documents of ``corpus`` without a vector in batches, and save the vectors.
 
-        Yields how many documents still wait. Vectors of the cache can be found while the
-        model is still being loaded.
+        Vectors of the cache can be found while the model is still being loaded.
+
+        Yields:
+            The number of documents that still wait; after each step `index` has more vectors.
         """
         self.is_incomplete = False
-        if not len(corpus):
+        documents = corpus.documents
+        if not documents:
             return
         identity = self.model.begin()
-        if identity is not None and self._load(identity.name, corpus):
-            yield len(self._missing(corpus))
+        if identity is not None and self._load(identity.name, documents):
+            yield len(self._store.missing(documents))
         try:
             encoder = self.model.get().encoder
         except DeviceError:  # the statistics and every search say so
             return
         if encoder is None:
             return
-        if encoder.name != self._name or self._dim not in {0, encoder.dim}:
-            self.take(encoder.name, {})  # at an address there may be another model by now
-        self._dim = encoder.dim
+        self._store.use(encoder.name, encoder.dim)  # an address may have another model by now
         if identity is None or identity.name != encoder.name:
-            self._load(encoder.name, corpus)
+            self._load(encoder.name, documents)
         try:
-            if self._missing(corpus):  # measured before the first search needs it
-                self._curves.of(encoder)
-            yield from self._embed_missing(encoder, corpus)
+            yield from self._embed_missing(encoder, documents)
         except UnreachableError as error:
             log.warning("not all %s are embedded: %s", self._noun, error)
             self.is_incomplete = True
-            self._save(corpus)
-            return
         except ModelError as error:
             self.model.give_up(str(error))
             return
-        self._drop_removed(corpus)
-        self._save(corpus)
+        else:
+            self._store.prune(documents)
+        self._store.save(documents)
 
-    def _load(self, name: str, corpus: Corpus) -> int:
-        """Take the model's vectors from the cache; returns how many these are."""
-        if name != self._name:
-            self.take(name, {})
-        cache, before = self.cache(), self.counters.documents_from_cache
-        missing = self._missing(corpus)
-        if cache and missing:
-            self._take_over(missing, cache.load(name, _wanted(missing)))
-        missing = self._missing(corpus)
-        if cache and missing:
-            self._take_over(missing, cache.load_from_other_caches(name, _wanted(missing)))
-        return self.counters.documents_from_cache - before
+    def _load(self, model: str, documents: Sequence[Document]) -> int:
+        self._store.use(model)
+        count = self._store.load(documents)
+        self.counters.documents_from_cache += count
+        return count
 
-    def _embed_missing(self, encoder: Encoder, corpus: Corpus) -> Iterator[int]:
+    def _embed_missing(self, encoder: Encoder, documents: Sequence[Document]) -> Iterator[int]:
+        missing = self._store.missing(documents)
+        if missing:  # measured before the first search needs it
+            self._curves.of(encoder)
         saved_at = time.monotonic()
-        while missing := self._missing(corpus):
-            self._embed(encoder, missing[:BATCH_DOCUMENTS])
-            yield max(0, len(missing) - BATCH_DOCUMENTS)
+        while missing:
+            batch, missing = missing[:BATCH_DOCUMENTS], missing[BATCH_DOCUMENTS:]
+            self._store.add(batch, document_vectors(encoder, batch))
+            self.counters.documents_embedded += len(batch)
+            yield len(missing)
             if time.monotonic() - saved_at > self._save_every_s:
-                self._exchange(corpus)
+                self.counters.documents_from_cache += self._store.exchange(documents)
+                missing = self._store.missing(missing)
                 saved_at = time.monotonic()
 
-    def _exchange(self, corpus: Corpus) -> None:
-        """Save what is embedded so far, and load what other processes have embedded since."""
-        cache = self.cache()
-        if cache:
-            missing, away = self._missing(corpus), _away(corpus)
-            wanted = _wanted(missing)
-            cache.save(self._name, self._vectors, lambda each: each in wanted or away(each))
-            self._take_over(missing, cache.load(self._name, wanted))
-
-    def _drop_removed(self, corpus: Corpus) -> None:
-        """Drop the vectors of tools that are gone; those of servers that are away stay."""
-        if len(self._vectors) == len(corpus) - len(self._missing(corpus)):
-            return
-        away = _away(corpus)
-        self._vectors = {
-            identifier: entry
-            for identifier, entry in self._vectors.items()
-            if identifier in corpus.rows or away(identifier)
-        }
-
-    def _save(self, corpus: Corpus) -> None:
-        cache = self.cache()
-        if cache:
-            cache.save(self._name, self._vectors, keep=_away(corpus))
-
-    def _missing(self, corpus: Corpus) -> list[Document]:
-        return list(self._look_up(corpus)[1].values())
-
-    def _look_up(self, corpus: Corpus) -> tuple[list[Vectors | None], dict[str, Document]]:
-        """Returns the vector of each document, by row, and by id the documents without one."""
-        known = self._looked_up
-        if known is not None and known[0] is corpus:
-            return known[1:]
-        changed = None if known is None else corpus.changed_since(known[0])
-        if known is None or changed is None:
-            vectors = [self._vector(document) for document in corpus.documents]
-            pairs = zip(corpus.documents, vectors, strict=True)
-            missing = {document.id: document for document, vector in pairs if vector is None}
-        else:
-            vectors, missing = known[1].copy(), known[2].copy()
-            for row in changed:
-                document = corpus.documents[row]
-                vectors[row] = self._vector(document)
-                missing.pop(document.id, None)
-                if vectors[row] is None:
-                    missing[document.id] = document
-        self._looked_up = corpus, vectors, missing
-        return vectors, missing
-
-    def _set(self, document: Document, entry: CachedVector) -> None:
-        self._vectors[document.id] = entry
-        self._indexed = None
-        if self._looked_up is not None:
-            corpus, vectors, missing = self._looked_up
-            row = corpus.rows.get(document.id)
-            if row is not None and corpus.documents[row].digest == entry.digest:
-                vectors[row] = entry.vector
-                missing.pop(document.id, None)
-
     def index(self, corpus: Corpus) -> SemanticIndex:
-        """Returns the vectors of ``corpus`` computed by now; documents without one rank as NaN."""
-        if self._indexed is not None and self._indexed[0] is corpus:
-            return self._indexed[1]
-        vectors, _ = self._look_up(corpus)
-        known = [row for row, vector in enumerate(vectors) if vector is not None]
-        rows = [vector for vector in vectors if vector is not None]
-        index = SemanticIndex(
-            self.model,
-            self._name,
-            self._queries,
-            self._curves,
-            corpus.documents,
-            np.array(known, dtype=np.intp),
-            _places(known, corpus),
-            np.stack(rows) if rows else None,
-            self._noun,
-            self._usage,
+        """Returns an index of the vectors of ``corpus`` computed so far."""
+        vectors = [self._store.vector(document) for document in corpus.documents]
+        rows = [row for row, vector in enumerate(vectors) if vector is not None]
+        present = [vector for vector in vectors if vector is not None]
+        matrix = np.stack(present) if present else np.empty((0, 0), np.float32)
+        return self.index_of(self._store.model, corpus, matrix, np.array(rows, np.intp))
+
+    def index_of(
+        self,
+        model: str,
+        corpus: Corpus,
+        vectors: Vectors,
+        rows: Rows,
+        context: ServerContext | None = None,
+    ) -> SemanticIndex:
+        """Returns an index of vectors that may be kept elsewhere.
+
+        Args:
+            model: The name of the model that made them.
+            corpus: The documents.
+            vectors: float32 [rows, dim], unit rows.
+            rows: The rows of the corpus that have a vector.
+            context: What the tools that have one share with all tools; None computes it.
+        """
+        return SemanticIndex(
+            model=self.model,
+            encoder_name=model,
+            queries=self._queries,
+            curves=self._curves,
+            corpus=corpus,
+            rows=rows,
+            row_vectors=vectors if rows.size else None,
+            noun=self._noun,
+            usage=self._usage,
+            context=context,
+            version=self.version,
         )
-        self._indexed = corpus, index
-        return index
 
     def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
         """Returns the model's name, and by document id the vectors: float32 [dim], length 1.
@@ -219,55 +176,23 @@ class SemanticSignal:
         Takes them from the cache, embeds the others, and keeps none in memory. Only those are
         missing that cannot be embedded now.
         """
-        corpus = Corpus(documents)
-        for _ in self.prepare(corpus):
+        for _ in self.prepare(Corpus(documents)):
             pass
-        model = self._name
-        found = {document.id: self._vector(document) for document in documents}
+        model = self._store.model
+        vectors = {document.id: self._store.vector(document) for document in documents}
         self.take(model, {})
-        return model, {key: vector for key, vector in found.items() if vector is not None}
-
-    def index_of(
-        self,
-        model: str,
-        corpus: Corpus,
-        vectors: Vectors,
-        known: Rows,
-        context: ServerContext | None,
-    ) -> SemanticIndex:
-        """Returns an index over vectors that are kept elsewhere.
-
-        Args:
-            model: Whose vectors they are.
-            corpus: The documents.
-            vectors: float32 [known, dim], unit rows.
-            known: The rows that have a vector.
-            context: What the tools that have one share with all tools; None without any.
-        """
-        return SemanticIndex(
-            self.model,
-            model,
-            self._queries,
-            self._curves,
-            corpus.documents,
-            known,
-            None,
-            vectors if known.size else None,
-            self._noun,
-            self._usage,
-            context,
-        )
+        return model, {key: vector for key, vector in vectors.items() if vector is not None}
 
     def query_vectors(self, model: str, queries: Sequence[Query]) -> Vectors | None:
-        """Returns the vectors of questions, float32 [queries, dim]; None unless ``model`` answers.
+        """Returns the vectors of a question and its subqueries: float32 [queries, dim].
 
-        They are remembered for `SemanticIndex.rank`.
+        They are remembered for `SemanticIndex.rank`. None unless ``model`` answers.
         """
         encoder = self.model.get().encoder
         if encoder is None or encoder.name != model:
             return None
         try:
-            return np.stack([self._queries.vector(encoder, query) for query in queries])
+            return self._queries.vectors(encoder, queries)
         except ModelError:
             return None
 
@@ -282,10 +207,8 @@ class SemanticSignal:
             return None
 
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
-        """Replace all vectors by these ``vectors`` of a ``model``, by document id."""
-        self._name, self._vectors = model, vectors
-        self._looked_up = self._indexed = None
-        self._dim = next((each.vector.size for each in vectors.values()), 0)
+        """Replaces all vectors by those of a ``model``, given by document id."""
+        self._store.replace(model, vectors)
 
     def embed_query(self, text: str) -> tuple[str, Vectors] | None:
         """Returns the model's name and the vector of a ``text``; None if no model answers."""
@@ -295,56 +218,3 @@ class SemanticSignal:
             return None if encoder is None else (encoder.name, encoder.query(text))
         except ModelError:
             return None
-
-    @property
-    def embedded(self) -> int:
-        """How many documents have a vector."""
-        return len(self._vectors)
-
-    def _vector(self, document: Document) -> Vectors | None:
-        entry = self._vectors.get(document.id)
-        return entry.vector if entry is not None and entry.digest == document.digest else None
-
-    def _take_over(self, missing: list[Document], stored: dict[str, CachedVector]) -> None:
-        for document in missing:
-            entry = stored.get(document.id)
-            if entry is None or entry.digest != document.digest:
-                continue
-            self._dim = self._dim or entry.vector.size
-            if entry.vector.size == self._dim:
-                self._set(document, entry)
-                self.counters.documents_from_cache += 1
-
-    def _embed(self, encoder: Encoder, documents: list[Document]) -> None:
-        vectors = document_vectors(encoder, documents)
-        for document, vector in zip(documents, vectors, strict=True):
-            self._set(document, CachedVector(document.digest, vector))
-        self.counters.documents_embedded += len(documents)
-
-
-def _places(known: list[int], corpus: Corpus) -> NDArray[np.intp] | None:
-    """For each of the known rows the place among them of its parent; its own without that."""
-    if corpus.parent_rows is None:
-        return None
-    places = np.full(len(corpus), -1, dtype=np.intp)
-    places[known] = np.arange(len(known))
-    found = places[corpus.parent_rows[known]]
-    return np.where(found >= 0, found, np.arange(len(known)))
-
-
-def _wanted(documents: list[Document]) -> dict[str, str]:
-    """Id → digest."""
-    return {document.id: document.digest for document in documents}
-
-
-def _away(corpus: Corpus) -> Callable[[str], bool]:
-    """Whether a vector is of a server that is not there at all: not yet, or just now.
-
-    A tool that its server no longer has is gone; a server that is away comes back.
-    """
-    present = {document.server for document in corpus.documents}
-
-    def away(identifier: str) -> bool:
-        return SEPARATOR in identifier and identifier.partition(SEPARATOR)[0] not in present
-
-    return away
