@@ -97,6 +97,13 @@ class Entry:
         """Returns the string at this key; empty without the key."""
         return self._expand(key, self._typed(key, str, "a string")) if key in self.raw else ""
 
+    def choice(self, key: str, *options: str) -> str:
+        """Returns the option at this key; empty without the key."""
+        value = self.text(key)
+        if value and value not in options:
+            raise EntryError(f"{key} is {self.written(key)}; expected {' or '.join(options)}")
+        return value
+
     def written(self, key: str) -> str:
         """Returns the value for a message, as the file has it: variables are not expanded."""
         value = self.raw.get(key, "")
@@ -214,10 +221,10 @@ def server(
         classes=_classes(reader),
         auto_approve=_auto_approve(reader),
         hold_reordered=reader.flag("holdReordered"),
-        protocol=_protocol(reader),
+        protocol=cast("Protocol", reader.choice("protocol", "auto", "legacy") or "auto"),
         start_timeout_s=reader.seconds(*START_TIMEOUT_KEYS),
         call_timeout_s=reader.seconds(*CALL_TIMEOUT_KEYS),
-        start=_start(reader),
+        start=cast("Start | None", reader.choice("start", "lazy", "eager") or None),
         idle_timeout_s=reader.idle_seconds("idleTimeout"),
         is_shared=_is_shared(reader),
         instances=_instances(reader, transport),
@@ -296,20 +303,6 @@ def _stated(reader: Entry) -> tuple[str, str]:
     return key, reader.text(key)
 
 
-def _protocol(reader: Entry) -> Protocol:
-    stated = reader.text("protocol") or "auto"
-    if stated not in {"auto", "legacy"}:
-        raise EntryError(f"protocol is {reader.written('protocol')}; expected auto or legacy")
-    return cast("Protocol", stated)
-
-
-def _start(reader: Entry) -> Start | None:
-    stated = reader.text("start") or None
-    if stated not in {None, "lazy", "eager"}:
-        raise EntryError(f"start is {reader.written('start')}; expected lazy or eager")
-    return cast("Start | None", stated)
-
-
 def _auto_approve(reader: Entry) -> bool:
     """Whether changes of tools need no approval. Other clients have a list of names there."""
     return not isinstance(reader.raw.get("autoApprove"), list) and reader.flag("autoApprove")
@@ -339,9 +332,7 @@ def _is_shared(reader: Entry) -> bool:
 
 
 def _instances(reader: Entry, transport: Transport) -> Instances:
-    stated = reader.text("instances") or "each"
-    if stated not in {"each", "one"}:
-        raise EntryError(f"instances is {reader.written('instances')}; expected each or one")
+    stated = reader.choice("instances", "each", "one") or "each"
     if stated == "one" and transport != "stdio":
         raise EntryError("instances is 'one', which is for servers with a command; leave it out")
     return cast("Instances", stated)

@@ -22,7 +22,12 @@ from toolscript.graph.base import Everything, LearnedCounts
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
 from toolscript.graph.usage import UsageChange
 from toolscript.storage.atomic_files import write_failure
-from toolscript.storage.sqlite_file import DamagedError, SqliteFile
+from toolscript.storage.sqlite_file import (
+    DamagedError,
+    SqliteFile,
+    check_integrity,
+    check_version,
+)
 
 log = logging.getLogger(__name__)
 VERSION = 2
@@ -130,14 +135,9 @@ class GraphStore:
             _add_usage(db, usage)
 
     def _put_aside(self, error: DamagedError) -> None:
-        """Rename the file, unless another process has done so already."""
-        with self._file.locked():
-            try:
-                with self._file.reading() as db:
-                    _check(db)
-            except DamagedError:
-                aside = self._file.put_aside()
-                log.warning("the graph %s is damaged (%s); it is now %s", self.path, error, aside)
+        """Renames the file, unless another process has done so already."""
+        if aside := self._file.put_aside(_check):
+            log.warning("the graph %s is damaged (%s); it is now %s", self.path, error, aside)
 
     def _warn(self, what: str, error: Exception) -> None:
         """Log why the file cannot be used, once until it can be written again."""
@@ -150,9 +150,7 @@ class GraphStore:
 def _check(db: sqlite3.Connection) -> None:
     """Raise `DamagedError` if anything in the file is not as it was written."""
     _check_version(db)
-    found = str(_one(db, "pragma integrity_check(1)"))
-    if found != "ok":
-        raise DamagedError(" ".join(found.split()))
+    check_integrity(db)
     for table in _SUMMED:
         _check_rows(db, table)
 
@@ -181,11 +179,9 @@ def _crc(*values: object) -> int:
 
 
 def _check_version(db: sqlite3.Connection) -> None:
-    """Raises `OSError` for a file of another version, which is left as it is."""
+    """Raises `OSError` for a file of another version; else SQL may call ``crc``."""
+    check_version(db, VERSION)
     db.create_function("crc", -1, _crc)
-    version = int(_one(db, "pragma user_version"))
-    if version != VERSION:
-        raise OSError(f"its version is {version}, and {VERSION} is the one that is known here")
 
 
 def _one(db: sqlite3.Connection, query: str, values: Sequence[str] = ()) -> Any:

@@ -19,7 +19,12 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import astuple
 
-from toolscript.storage.sqlite_file import DamagedError, SqliteFile
+from toolscript.storage.sqlite_file import (
+    DamagedError,
+    SqliteFile,
+    check_integrity,
+    check_version,
+)
 from toolscript.types import as_id
 
 log = logging.getLogger(__name__)
@@ -165,33 +170,26 @@ class ActivityLog:
     def restore(self, calls: Sequence[RecordedCall]) -> None:
         """See `ActivityStorage`."""
         with self._file.writing() as db:
-            _check_version(db)
+            check_version(db, VERSION)
             db.execute("delete from call")
             db.executemany(_INSERT, map(astuple, calls))
 
     def _append(self, calls: Sequence[RecordedCall]) -> None:
         with self._file.writing() as db:
-            _check_version(db)
+            check_version(db, VERSION)
             db.executemany(_INSERT, [(None, *astuple(call)[1:]) for call in calls])
             db.execute(_DELETE_OLD, (MAX_ROWS,))
 
     def _put_aside(self, error: DamagedError) -> None:
         """Renames the file, unless another process has done so already; raises `OSError`."""
-        with self._file.locked():
-            try:
-                with self._file.reading() as db:
-                    _check(db)
-            except FileNotFoundError:
-                return
-            except DamagedError:
-                aside = self._file.put_aside()
-                what = "the log of calls %s is damaged (%s); it is now %s"
-                log.warning(what, self.path, error, aside)
+        if aside := self._file.put_aside(_check):
+            what = "the log of calls %s is damaged (%s); it is now %s"
+            log.warning(what, self.path, error, aside)
 
 
 def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[RecordedCall]:
     """Yields the calls that fit, the newest first; raises `DamagedError` or `OSError`."""
-    _check_version(db)
+    check_version(db, VERSION)
     given = {"id < ?": query.before, "who = ?": query.who, "outcome = ?": query.outcome}
     given = {condition: value for condition, value in given.items() if value is not None}
     where = " and ".join(given) or "true"
@@ -209,15 +207,6 @@ def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[Recorde
 
 def _check(db: sqlite3.Connection) -> None:
     """Raises `DamagedError` if the file, or a row of it, cannot be read."""
-    (found,) = db.execute("pragma integrity_check(1)").fetchone()
-    if found != "ok":
-        raise DamagedError(" ".join(str(found).split()))
+    check_integrity(db)
     for _ in _selected(db, ActivityQuery(MAX_ROWS)):
         pass
-
-
-def _check_version(db: sqlite3.Connection) -> None:
-    """Raises `OSError` for a file of another version, which is left as it is."""
-    (version,) = db.execute("pragma user_version").fetchone()
-    if version != VERSION:
-        raise OSError(f"its version is {version}, and {VERSION} is the one that is known here")

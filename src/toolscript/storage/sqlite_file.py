@@ -8,7 +8,7 @@ an `OSError`, and the file stays as it is. Wrong content of the file is a `Damag
 import errno
 import os
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
@@ -65,8 +65,23 @@ class SqliteFile:
         """Keeps other processes from writing or deleting the file; raises `OSError`."""
         return locked(Path(f"{self.path}.lock"), self._wait_s)
 
-    def put_aside(self) -> Path:
-        """Renames the file, which must be locked, to a name that no file has; returns the name."""
+    def put_aside(self, check: Callable[[sqlite3.Connection], object]) -> Path | None:
+        """Renames the file, if ``check`` raises `DamagedError`, to a name that no file has.
+
+        Returns the name; None if there is no file, or another process has made a new one. Raises
+        `OSError`.
+        """
+        with self.locked():
+            try:
+                with self.reading() as db:
+                    check(db)
+            except FileNotFoundError:
+                return None
+            except DamagedError:
+                return self._rename()
+        return None
+
+    def _rename(self) -> Path:
         number = 1
         while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
             number += 1
@@ -107,6 +122,20 @@ class SqliteFile:
     def _connected(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, timeout=self._wait_s, isolation_level=None)
+
+
+def check_version(db: sqlite3.Connection, known: int) -> None:
+    """Raises `OSError` for a file of another version, which is left as it is."""
+    (version,) = db.execute("pragma user_version").fetchone()
+    if version != known:
+        raise OSError(f"its version is {version}, and {known} is the one that is known here")
+
+
+def check_integrity(db: sqlite3.Connection) -> None:
+    """Raises `DamagedError` if SQLite finds a mistake in the file."""
+    (answer,) = db.execute("pragma integrity_check(1)").fetchone()
+    if answer != "ok":
+        raise DamagedError(" ".join(str(answer).split()))
 
 
 @contextmanager
