@@ -2,8 +2,8 @@
 
     P = repeat · P(one of those used) + (1 − repeat) · (½ P(after the last) + ½ P(with each))
 
-*After the last* counts what directly followed the last tool; *with each* is the
-mean, over the tools of the context, of what was used in the same sequence, before
+*After the last* counts the tools that directly followed the last one; *with each* is the
+mean, over the tools of the context, of the tools used in the same sequence, before
 it or after it. Both are smoothed by interpolated absolute discounting (Ney, Essen &
 Kneser, 1994; Chen & Goodman, "An empirical study of smoothing techniques for
 language modeling", 1998): `discount` is taken off every count, and the mass that is
@@ -15,7 +15,7 @@ share that does.
 
 The server is smoothed in the same way; its prior is how often uses stay with a
 server. Within one, four guesses count a quarter each: how often a tool is used, how
-near in meaning it is to the context, how near to what followed tools similar to the
+near in meaning it is to the context, how near to the followers of tools similar to the
 last one, and the neighbours it shares with the context (Adamic-Adar). Nearness is
 the standard score of the cosine, so that it means the same for every model.
 """
@@ -39,9 +39,9 @@ BACKOFF_MASS = 1.0
 """Uses that the back-off distribution counts for, beside the discounted mass."""
 SERVER_BACKOFF_MASS = 4.0
 SHARPNESS = 1.2
-"""By how many e-folds one standard deviation of nearness makes a tool likelier."""
+"""The number of e-folds by which one standard deviation of nearness makes a tool likelier."""
 SIMILAR_TOOLS = 16
-"""The number of tools like the last one that count for what followed such tools."""
+"""The number of tools like the last one whose followers count."""
 MAX_COMMON = 32
 """The number of a tool's neighbours for Adamic-Adar: those with the fewest neighbours."""
 REDUCED_ABOVE, REDUCED_DIMS = 2000, 64
@@ -103,7 +103,7 @@ class Forecast:
 
     ``ids`` and ``servers`` are the corpus' tools in its order, ``vectors`` their
     embeddings float32 [n, dim], unit rows, zero if there is none. ``total`` is the number of
-    tools where these are only some; None if they are all.
+    tools if these are only some; None if they are all.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class Forecast:
     def scores(self, context: Sequence[str]) -> Floats | None:
         """Returns how far from chance to certainty each tool is to be next: float64 [n] in [0, 1].
 
-        ln(p · n) / ln n where that is above 0, times the graph's predictive skill; as
-        long as little use was seen, also what the graph's shape says (see
+        ln(p · n) / ln n if that is above 0, times the graph's predictive skill; as
+        long as little use was seen, also the prior of the graph's shape (see
         `_from_structure`). None if there is nothing to say: an empty graph, a
         context without a tool of the corpus, or no `ToolGraph.trust`.
         """
@@ -171,11 +171,11 @@ class Forecast:
             return np.unique(self._known_rows((*beside, *self._templated(beside))))
 
     def _from_structure(self, shared: Mapping[str, Floats], gains: Floats) -> Floats:
-        """Returns what is assumed before any use was seen: float64 [n] in [0, 1].
+        """Returns the prior before any use was seen: float64 [n] in [0, 1].
 
         The largest `ToolGraph.graph_relatedness` with a tool of the context. Two
         tools that a template puts right beside each other count as if they had one
-        more neighbour, which only they share, and what is likely to come next is
+        more neighbour, which only they share, and tools that are likely to come next are
         nearer to 1.
         """
         prior = np.zeros(len(self.ids))
@@ -242,7 +242,7 @@ class Forecast:
         return (sum(guesses) + (4 - len(guesses)) * self._popularity(now)) / 4
 
     def _by_meaning(self, tools: list[str], now: float) -> list[Floats]:
-        """Returns two guesses: near to the context, and near to what followed similar tools."""
+        """Returns two guesses: near to the context, and near to the followers of similar tools."""
         meaning = self._meaning
         if meaning is None:
             return []
@@ -269,7 +269,7 @@ class Forecast:
         return np.ascontiguousarray(vectors @ directions[:, -REDUCED_DIMS:], dtype=np.float32)
 
     def _expected_meaning(self, nearness: Vectors, meaning: Vectors, now: float) -> Vectors | None:
-        """Returns the mean vector of what followed the tools most like the last one: [dim].
+        """Returns the mean vector of the followers of the tools most like the last one: [dim].
 
         ``nearness`` is each tool's similarity to the last one, as a standard score.
         """
@@ -391,7 +391,7 @@ def _discounted_counts(
 def _interpolate(
     discounted: Floats, total: float, backoff: Floats, mass: float = BACKOFF_MASS
 ) -> Floats:
-    """Returns probabilities from discounted counts; what was taken off goes to the back-off.
+    """Returns probabilities from discounted counts; the discounted mass goes to the back-off.
 
     (d + (total − Σ d + mass) · backoff) / (total + mass), with d the discounted counts:
     interpolated absolute discounting (Ney, Essen & Kneser, 1994).
