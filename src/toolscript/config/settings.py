@@ -449,15 +449,25 @@ class Settings:
     """
 
     paths: PathSettings
+    """The files that are read and written."""
     client: ClientSettings
+    """The gateway that a command uses."""
     search: SearchSettings
+    """The weights and limits of searches."""
     embedding: EmbeddingSettings
+    """The model that computes embeddings."""
     gateway: GatewaySettings
+    """The servers that a gateway connects to."""
     calls: CallSettings
+    """The limits of calls, and who is asked about them."""
     llm: LlmSettings
+    """The language model of ``toolscript ask``."""
     server: ServerSettings
+    """The address, the log and the keys of a gateway."""
     database: DatabaseSettings
+    """The database that several gateways share."""
     exec: ExecSettings
+    """The limits of scripts."""
 
 
 def _options(group: str, kind: Any) -> Iterator[Option]:

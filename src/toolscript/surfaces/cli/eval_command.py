@@ -297,7 +297,7 @@ def _cells(figures: Mapping[str, float]) -> list[str]:
 
 
 def _findings(result: Evaluation) -> list[tuple[str, list[str]]]:
-    """Returns what is to be mended, a title and lines for each kind that there is."""
+    """Returns the shortcomings to mend: a title and lines for each kind."""
     kinds = [
         ("Not among the first five", [f"{m.query}: {_miss_line(m)}" for m in result.misses]),
         (
