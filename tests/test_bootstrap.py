@@ -68,7 +68,7 @@ class Place:
         return anyio.run(act)
 
     def search(self, text: str, **flags: object) -> SearchResult:
-        return self.use(lambda app: app.search(SearchRequest(text=text)), **flags)
+        return self.use(lambda app: app.search(SearchRequest(text=text)), **flags).result
 
     def stats(self, **flags: object) -> dict[str, Any]:
         async def ask(app: App) -> dict[str, Any]:
@@ -268,7 +268,8 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
 
     async def ask(app: App) -> tuple[list[SearchResult], dict[str, Any]]:
         texts = ("download a web page", "read_file", "read_file")
-        return [await app.search(SearchRequest(text=text)) for text in texts], app.stats()
+        answers = [await app.search(SearchRequest(text=text)) for text in texts]
+        return [found.result for found in answers], app.stats()
 
     with caplog.at_level(logging.WARNING):
         results, stats = place.use(ask)

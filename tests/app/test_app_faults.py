@@ -101,7 +101,7 @@ def test_a_fault_while_indexing_is_told_and_hangs_nobody(
     async def scenario() -> tuple[str, ...]:
         async with application(signal_of(Broken()), tmp_path).running() as app:
             await app.ready()
-            return (await app.search(SearchRequest(text="read"))).degraded
+            return (await app.search(SearchRequest(text="read"))).result.degraded
 
     [*_, told] = anyio.run(scenario)
     assert told == "index: out of date (RuntimeError: out of order)"

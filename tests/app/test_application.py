@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import (
+    FUZZY,
     READ_FILE,
     SEND_MAIL,
     Entry,
@@ -29,7 +30,7 @@ from toolscript.errors import (
     UnknownNameError,
 )
 from toolscript.storage.file_records import FileRecords
-from toolscript.types import EVERYTHING, Grant
+from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 OFFLINE = Wiring(start="needed")
 FOREVER = {"TOOLSCRIPT_CONNECT_TIMEOUT": "600"}
@@ -364,6 +365,36 @@ def test_built_in_tools_that_are_denied_are_not_listed(tmp_path: Path) -> None:
             assert bool(now.app.catalogue().builtin_tools()) == is_listed
 
 
+def test_a_denied_skill_is_in_no_answer_whatever_the_grant_says(tmp_path: Path) -> None:
+    """`App.skills` is the one way to skills, and scoped: no surface can forget the rules."""
+    for name in ("secret", "plain"):
+        folder = tmp_path / "skills" / name
+        folder.mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: Bake bread\n---\nBake bread with {name}.\n"
+        (folder / "SKILL.md").write_text(text, "utf-8")
+    config = tmp_path / "servers.json"
+    document = {
+        "mcpServers": {},
+        "skills": [str(tmp_path / "skills")],
+        "permissions": {"skills__secret": "deny"},
+    }
+    config.write_text(json.dumps(document), "utf-8")
+    question = SearchRequest(text="bake bread", threshold=0.0, skills=True)
+    with running(config, FUZZY, Wiring(skills="scan_once")) as now:
+        now.portal.call(now.app.skills().settle)
+        assert not [name for name in vars(now.app) if "skill" in name and name[0] != "_"]
+        skills = now.app.skills(EVERYTHING)
+        assert [skill.name for skill in skills.all()] == ["plain"]
+        assert [skill.name for skill in skills.report().skills] == ["plain"]
+        with pytest.raises(UnknownNameError):
+            now.portal.call(skills.read, "secret")
+        for hits in (
+            now.portal.call(skills.search, question).hits,
+            now.portal.call(now.app.search, question).hits,
+        ):
+            assert {hit.document.parent_id for hit in hits} == {"skills__plain"}
+
+
 def test_a_skill_that_is_called_like_a_pattern_opens_no_other(tmp_path: Path) -> None:
     for number, name in enumerate(("secret", "plain", "s*t", "secre?")):
         folder = tmp_path / "skills" / str(number)
@@ -378,11 +409,10 @@ def test_a_skill_that_is_called_like_a_pattern_opens_no_other(tmp_path: Path) ->
     }
     config.write_text(json.dumps(document), "utf-8")
     with running(config, {}, Wiring(skills="scan_once")) as now:
-        now.portal.call(now.app.skills.settled)
-        grant = now.app.skill_grant(EVERYTHING)
+        now.portal.call(now.app.skills().settle)
         with pytest.raises(UnknownNameError):
-            now.portal.call(now.app.skills.read, "secret", "", grant)
-        page = now.portal.call(now.app.skills.read, "secre?", "", grant)
+            now.portal.call(now.app.skills().read, "secret")
+        page = now.portal.call(now.app.skills().read, "secre?")
         assert "Text of secre?." in page.text
 
 

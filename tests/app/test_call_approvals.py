@@ -11,6 +11,7 @@ from toolscript.app.call_approvals import (
     MAX_PENDING,
     MAX_PENDING_OF_OTHERS,
     Approvals,
+    CallRequest,
     PersonsAnswer,
     RememberedAnswers,
 )
@@ -54,6 +55,26 @@ def accepting(answer: Any) -> dict[str, Any]:
     return {"action": "accept", "content": {"allow": answer}}
 
 
+def request(  # noqa: PLR0913 - the parts of a call
+    tool: ToolSpec,
+    caller: Caller,
+    *,
+    session: str = "",
+    holder: str = "owner",
+    arguments: object = None,
+    secrets: tuple[str, ...] = (),
+) -> CallRequest:
+    return CallRequest(
+        tool=tool,
+        arguments=arguments or {},
+        caller=caller,
+        holder=holder,
+        session=session,
+        why="a rule",
+        secrets=secrets,
+    )
+
+
 def approvals(folder: Path, timeout_s: float = 30) -> Approvals:
     return Approvals(RememberedAnswers(FileRecords(folder)), timeout_s)
 
@@ -63,7 +84,16 @@ async def is_allowed(
 ) -> bool:
     arguments = {"remote": "origin", "key": "sk-secret-1234"}
     try:
-        await asker.ask(PUSH, arguments, caller, holder, session, "a rule", ("sk-secret-1234",))
+        await asker.ask(
+            request(
+                PUSH,
+                caller,
+                session=session,
+                holder=holder,
+                arguments=arguments,
+                secrets=("sk-secret-1234",),
+            )
+        )
     except DeniedError:
         return False
     return True
@@ -121,7 +151,7 @@ def test_a_whole_server_can_be_allowed_for_a_session(tmp_path: Path) -> None:
     async def allowed(tool: ToolSpec, answer: str, session: str = "one") -> bool:
         caller = Answering(accepting(answer))
         try:
-            await asker.ask(tool, {}, caller, "owner", session, "a rule", ())
+            await asker.ask(request(tool, caller, session=session))
         except DeniedError:
             return False
         return not caller.asked
@@ -221,7 +251,7 @@ def test_no_holder_has_more_calls_wait_than_it_may(tmp_path: Path, holder: str, 
                 tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", holder)
             await wait(most)
             with pytest.raises(DeniedError, match=f"{most} calls of this caller wait"):
-                await asker.ask(PUSH, {}, SILENT_CALLER, holder, "", "a rule", ())
+                await asker.ask(request(PUSH, SILENT_CALLER, holder=holder))
             tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", "another holder")
             await wait(most + 1)
             tasks.cancel_scope.cancel()
@@ -263,8 +293,7 @@ def test_a_person_is_told_who_says_what_a_tool_may_do(
     tmp_path: Path, tool: ToolSpec, said: str
 ) -> None:
     caller = Answering(accepting("once"))
-    arguments: dict[str, Any] = {}
-    anyio.run(approvals(tmp_path).ask, tool, arguments, caller, "owner", "one", "a rule", ())
+    anyio.run(approvals(tmp_path).ask, request(tool, caller, session="one"))
     [asked] = caller.asked
     assert asked["message"] == f"toolscript asks: may {tool.id} be called? {said} Arguments: {{}}"
 
@@ -280,7 +309,7 @@ def test_an_answer_is_about_the_definition_that_was_asked_about(
 
     async def call(tool: ToolSpec) -> int:
         caller = Answering(accepting(answer))
-        await asker.ask(tool, {}, caller, "owner", "one", "a rule", ())
+        await asker.ask(request(tool, caller, session="one"))
         return len(caller.asked)
 
     assert [anyio.run(call, tool) for tool in (PUSH, PUSH, changed, changed)] == [1, 0, 1, 0]
@@ -320,9 +349,10 @@ def test_what_is_not_all_shown_can_be_allowed_once(
     """A long value pushes none of the others out of sight, and the person knows of it."""
     asker = approvals(tmp_path)
 
-    async def call() -> None:
+    async def scene() -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(asker.ask, PUSH, arguments, SILENT_CALLER, "owner", "s", "a rule", ())
+            call = request(PUSH, SILENT_CALLER, session="s", arguments=arguments)
+            tasks.start_soon(asker.ask, call)
             with anyio.fail_after(30):
                 while not asker.pending:  # noqa: ASYNC110 - the same
                     await anyio.sleep(0.01)
@@ -334,7 +364,7 @@ def test_what_is_not_all_shown_can_be_allowed_once(
                 asker.answer(waiting.id, "always")
             asker.answer(waiting.id, "once")
 
-    anyio.run(call)
+    anyio.run(scene)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +396,7 @@ def test_the_question_shows_what_only_looks_like_a_secret(tmp_path: Path, comman
     caller = Answering(accepting("once"))
 
     async def ask() -> None:
-        await approvals(tmp_path).ask(PUSH, {"c": command}, caller, "owner", "", "a rule", ())
+        await approvals(tmp_path).ask(request(PUSH, caller, arguments={"c": command}))
 
     anyio.run(ask)
     assert "rm -rf ~" in caller.asked[0]["message"]

@@ -357,7 +357,7 @@ def test_only_who_may_call_a_held_tool_is_told_that_it_would_answer(
             (msgspec.structs.replace(EVERYTHING, profiles=("other",)), ("s",)),
         ):
             request = SearchRequest(text="run a shell command", grant=grant)
-            result = app.portal.call(app.app.search, request)
+            result = app.portal.call(app.app.search, request).result
             assert (result.held, [hit.document.id for hit in result.hits]) == (told, []), grant
 
 

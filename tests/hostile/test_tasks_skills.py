@@ -57,14 +57,14 @@ def now(folder: Path, tmp_path: Path, scripted: Scripted) -> Generator[Running]:
     with running(config, wiring=Wiring(follow=True)) as now:
         now.wait_for("files", "ready")
         until(
-            lambda: now.app.skills.report().ready and now.app.skills.visible(),
+            lambda: now.app.skills().report().ready and now.app.skills().all(),
             "skills are there",
         )
         yield now
 
 
 def names(now: Running) -> list[str]:
-    return [skill.name for skill in now.app.skills.visible()]
+    return [skill.name for skill in now.app.skills().all()]
 
 
 @pytest.mark.parametrize("text", TAGS)
@@ -78,7 +78,7 @@ def test_h1_a_file_that_cannot_be_read_costs_no_server_and_no_other_skill(
 ) -> None:
     for number, text in enumerate([*TAGS, "*x", f"x\n{MERGES}", "[" * 9000]):
         put(folder, f"bad{number}", front(text))
-    until(lambda: len(now.app.skills.report().problems) == len(TAGS) + 3, "each is a problem")
+    until(lambda: len(now.app.skills().report().problems) == len(TAGS) + 3, "each is a problem")
     assert names(now) == ["good"]
     arguments: dict[str, Any] = {}
     assert now.portal.call(now.app.call, "files__read_file", arguments)
@@ -174,7 +174,7 @@ def test_l10_what_the_walk_leaves_out_is_not_read(now: Running, folder: Path, pa
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("KEY=1", "utf-8")
     with pytest.raises(SkillError, match=r"is hidden or a tool's own"):
-        now.portal.call(now.app.skills.read, "good", path)
+        now.portal.call(now.app.skills().read, "good", path)
 
 
 def test_l10_a_hard_link_is_neither_listed_nor_read(now: Running, folder: Path) -> None:
@@ -182,14 +182,14 @@ def test_l10_a_hard_link_is_neither_listed_nor_read(now: Running, folder: Path) 
     secret.write_text("KEY=1", "utf-8")
     os.link(secret, folder / "good" / "linked.txt")
     os.link(secret, folder / "alone.md")
-    until(lambda: len(now.app.skills.report().problems) == 2, "both are problems")
+    until(lambda: len(now.app.skills().report().problems) == 2, "both are problems")
     for name, problem in zip(
-        ["alone.md", "linked.txt"], now.app.skills.report().problems, strict=True
+        ["alone.md", "linked.txt"], now.app.skills().report().problems, strict=True
     ):
         assert f"{name}' has another name elsewhere (a hard link); it is not read" in problem
     assert names(now) == ["good"]
     with pytest.raises(SkillError, match="hard link"):
-        now.portal.call(now.app.skills.read, "good", "linked.txt")
+        now.portal.call(now.app.skills().read, "good", "linked.txt")
     assert [found.path for found in ConfinedReader(folder).walk().files] == ["good/SKILL.md"]
 
 

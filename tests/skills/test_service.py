@@ -31,23 +31,23 @@ def now(folder: Path, tmp_path: Path) -> Generator[Running]:
     config = write_config(tmp_path / "servers.json", {})
     with running(config, BUNDLED, Wiring(follow=True)) as now:
         until(
-            lambda: now.app.skills.report().ready and now.app.skills.visible(),
+            lambda: now.app.skills().report().ready and now.app.skills().all(),
             "it is indexed",
         )
         yield now
 
 
 def names(now: Running) -> list[str]:
-    return [skill.name for skill in now.app.skills.visible()]
+    return [skill.name for skill in now.app.skills().all()]
 
 
 def finds(now: Running, text: str) -> list[str]:
-    result = now.portal.call(now.app.skills.search, SearchRequest(text=text))
+    result = now.portal.call(now.app.skills().search, SearchRequest(text=text))
     return [hit.document.parent_id.partition("__")[2] for hit in result.hits]
 
 
 def stats(now: Running) -> Mapping[str, int]:
-    found = now.app.skills.report().stats
+    found = now.app.skills().report().stats
     assert found is not None
     return found
 
@@ -72,10 +72,10 @@ def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) 
     text = file.read_text("utf-8").replace("a closed pot.", "a closed pot. Let it cool on a rack.")
     file.write_text(text, "utf-8")
     until(
-        lambda: "rack" in str(now.app.skills.visible()),
+        lambda: "rack" in str(now.app.skills().all()),
         "it is seen",
     )
-    until(lambda: now.app.skills.report().ready, "it is indexed")
+    until(lambda: now.app.skills().report().ready, "it is indexed")
     assert embedded(now) == before + 2
     assert finds(now, "let the bread cool")[0] == "kitchen/bread.md"
 
@@ -88,7 +88,7 @@ def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> No
     until(lambda: finds(now, "pruning roses") == ["garden/roses.md"], "the new one is found")
     shutil.rmtree(folder / "garden")
     until(lambda: "garden/roses.md" not in names(now), "it is gone")
-    until(lambda: now.app.skills.report().ready, "it is indexed")
+    until(lambda: now.app.skills().report().ready, "it is indexed")
     assert finds(now, "pruning roses") == []
     beside = folder.parent / "beside.md"
     beside.write_text("Cut the hedge in June.", "utf-8")
@@ -155,9 +155,9 @@ def test_a_refresh_sees_what_was_written_before_it(now: Running, folder: Path) -
     """skills:folders: also while a look is under way."""
     for number in range(10):
         (folder / f"{number}.md").write_text(f"Text {number}.", "utf-8")
-        now.portal.call(now.app.skills.refresh)
+        now.portal.call(now.app.skills().refresh)
         assert f"{number}.md" in names(now)
-        assert now.app.skills.report().ready
+        assert now.app.skills().report().ready
 
 
 def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_the_configuration_names_the_folders(now: Running, folder: Path, tmp_pat
     config.write_text('{"mcpServers": {}, "skills": []}', "utf-8")
     until(lambda: not names(now), "there is none any more")
     config.write_text('{"mcpServers": {}, "skills": "mine"}', "utf-8")
-    until(lambda: now.app.skills.report().problems, "the mistake is told")
-    assert "skills is 'mine'; expected a list of strings" in now.app.skills.report().problems[0]
+    until(lambda: now.app.skills().report().problems, "the mistake is told")
+    assert "skills is 'mine'; expected a list of strings" in now.app.skills().report().problems[0]
     assert "pdf-forms" in until(lambda: names(now), "the usual folders count")
 
 
@@ -218,7 +218,7 @@ def test_a_skill_within_another_is_read_by_those_only_who_may(
         now.settle()
 
         def read(file: str, grant: Grant) -> str:
-            return now.portal.call(now.app.skills.read, "outer", file, grant).text
+            return now.portal.call(now.app.skills(grant).read, "outer", file).text
 
         outer_only = Grant(tools=("skills__outer",))
         both = Grant(tools=("skills__outer", "skills__inner"))
@@ -239,7 +239,7 @@ def test_tools_and_skills_stand_in_one_list(
     config = write_config(tmp_path / "servers.json", {"files": scripted(READ_FILE)})
     with running(config, BUNDLED) as now:
         now.settle()
-        until(lambda: now.app.skills.report().ready, "the skills are indexed")
+        until(lambda: now.app.skills().report().ready, "the skills are indexed")
         both = now.search("read a form as a file from disk", skills=True, threshold=0.0, limit=2)
         assert {hit.document.server for hit in both.hits} == {"files", "skills"}
         assert [hit.score for hit in both.hits] == sorted(

@@ -5,65 +5,43 @@ Knows no wire and no file format. What only concerns the servers and their tools
 """
 
 import dataclasses
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import anyio
 import anyio.to_thread
-from msgspec.structs import replace
 
 from toolscript.app.activity_recorder import ActivityRecorder
-from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_approvals import Approvals
+from toolscript.app.calls import Calls
 from toolscript.app.health import PUBLIC_STATS, DatabaseState, DownloadState, Health, search_stats
 from toolscript.app.kept_questions import KeptQuestions
-from toolscript.app.output_checks import OutputChecks
 from toolscript.app.result_store import ResultStore
+from toolscript.app.reviewing import review
 from toolscript.app.scoped_catalogue import ScopedCatalogue
+from toolscript.app.searching import Searches
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
-from toolscript.config.permission_rules import decide, literal
 from toolscript.config.servers import Config
-from toolscript.errors import (
-    DeniedError,
-    InputError,
-    NotReadyError,
-    OutdatedDecisionError,
-    ToolClassError,
-    UnknownNameError,
-    UpstreamError,
-)
-from toolscript.gateway.base import SILENT_CALLER, Caller
-from toolscript.gateway.definitions.comparison import HeldTool
-from toolscript.gateway.definitions.normal_form import normal_form
+from toolscript.gateway.base import Caller
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
-from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S, Feed, LiveIndex
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.skills.service import SkillService
-from toolscript.text.display import printable
-from toolscript.tracing import fail, span, tool_call
 from toolscript.types import (
     EVERYTHING,
-    TOOL_CLASSES,
     Grant,
-    SearchRequest,
-    SearchResult,
-    ToolClass,
-    ToolSpec,
 )
-
-NEAR = 0.1
-"""A held tool is told of where its score falls short of the best result's by less."""
 
 
 class App:
@@ -115,7 +93,7 @@ class App:
         """Results that were too long for models."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
-        self.skills = skills
+        self._skills = skills
         self.learning = learning
         """What is learned from use; None if nothing is."""
         self.activity = activity
@@ -130,7 +108,15 @@ class App:
         self._index = LiveIndex(engine, self._feed, search_timeout_s)
         self._builtin_tools = builtin_tools
         self._follower = follower
-        self._output_checks = OutputChecks()
+        self._searches = Searches(
+            gateway, self._index, self.permissions, self.catalogue, self.skills
+        )
+        self.search = self._searches.search
+        """Finds tools, and skills if asked to: see `Searches.search`."""
+        self.call = Calls(self.catalogue, approvals, learning).call
+        """Calls a tool: see `Calls.call`."""
+        self.review = partial(review, gateway)
+        """Approves and rejects tools: see `reviewing.review`."""
         self._was_complete = False
         """Whether all tools were indexed once: from then on a change costs only what is new."""
 
@@ -174,7 +160,7 @@ class App:
         tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "index": self._index.run,
             "servers": self._gateway.run,
-            "skills": self.skills.run,
+            "skills": self._skills.run,
         }
         if self.activity is not None:
             tasks["activity"] = self.activity.run
@@ -184,14 +170,14 @@ class App:
 
     def _configure(self, config: Config) -> None:
         self._gateway.configure(config)
-        self.skills.feed.folders.configure(config.skills, config.skills_problem)
+        self._skills.feed.folders.configure(config.skills, config.skills_problem)
 
     # How it is doing
 
     @property
     def feeds(self) -> tuple[Feed[Any], ...]:
         """The feeds of tools and of skills: each can be waited on for a change."""
-        return self._feed, self.skills.feed
+        return self._feed, self._skills.feed
 
     @property
     def profile(self) -> Profile:
@@ -201,12 +187,7 @@ class App:
     @property
     def searchable(self) -> bool:
         """Whether any tool is indexed, so that a search can answer."""
-        return self._indexed > 0
-
-    @property
-    def _indexed(self) -> int:
-        """How many tools can be found: not the held ones, which are indexed as well."""
-        return max(0, self._index.indexed - len(self._gateway.catalogue.held))
+        return self._searches.indexed > 0
 
     def search_obstacle(self) -> str:
         """Returns why no search can be answered, without a server's name; empty if one can be.
@@ -221,7 +202,7 @@ class App:
         self._was_complete |= self._gateway.settled and self._index.ready
         if not self._was_complete:
             return "the tools are being listed and indexed; try again"
-        if self.searchable or self.skills.index.indexed:
+        if self.searchable or self._skills.index.indexed:
             return ""
         return "there is nothing to search; see: toolscript gateway status"
 
@@ -235,19 +216,16 @@ class App:
         while not (self._gateway.settled and self._index.ready):
             await self._gateway.settle()
             await self._index.settled()
-        await self.skills.settled()
+        await self._skills.settled()
 
     def catalogue(self, grant: Grant = EVERYTHING) -> ScopedCatalogue:
         """Returns the servers and their tools, as far as ``grant`` lets the caller see them."""
         return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.permissions)
 
-    def skill_grant(self, grant: Grant) -> Grant:
-        """Returns what rules leave of a grant for skills: see `ToolPermissions.denies_reading`."""
-        skills = [skill.id for skill in self.skills.visible(grant)]
-        left = [each for each in skills if not self.permissions.denies_reading(grant, each)]
-        if left == skills:
-            return grant
-        return replace(grant, servers=(), tools=tuple(map(literal, left)))
+    def skills(self, grant: Grant = EVERYTHING) -> ScopedSkills:
+        """Returns the skills, as far as ``grant`` and the rules let the caller read them."""
+        ids = [skill.id for skill in self._skills.feed.catalogue.skills.values()]
+        return ScopedSkills(self._skills, self.permissions.readable(grant, ids))
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """Returns how the application is doing, as far as ``grant`` lets the caller know."""
@@ -256,9 +234,9 @@ class App:
             ready=not self.tasks.failure
             and self._gateway.settled
             and self._index.ready
-            and not self.skills.awaited,
+            and not self._skills.awaited,
             waiting_for=catalogue.unsettled(),
-            tools=self._indexed if grant.is_whole else len(catalogue.tools()),
+            tools=self._searches.indexed if grant.is_whole else len(catalogue.tools()),
             download=DownloadState.of(self._semantic.model),
             failure=self.tasks.failure,
         )
@@ -268,7 +246,7 @@ class App:
         return dataclasses.replace(
             health,
             tools_waiting=self._index.waiting,
-            passages_waiting=self.skills.index.waiting,
+            passages_waiting=self._skills.index.waiting,
             configuration=self._gateway.config.stamp,
             configuration_problem=self._follower.problem if self._follower else "",
             folder=self._gateway.project if grant.is_owner else "",
@@ -281,7 +259,7 @@ class App:
 
         ``grant`` says how much of that the caller may know.
         """
-        stats = search_stats(self._index, self._semantic) | {"toolsIndexed": self._indexed}
+        stats = search_stats(self._index, self._semantic) | {"toolsIndexed": self._searches.indexed}
         if grant.is_whole:
             return stats
         public = {name: stats[name] for name in PUBLIC_STATS}
@@ -303,156 +281,6 @@ class App:
         self._gateway.end_session(session)
         self.approvals.end_session(session)
 
-    # Searching
-
-    async def search(
-        self, request: SearchRequest, history: SessionHistory | None = None
-    ) -> SearchResult:
-        """Returns the tools that answer.
-
-        Args:
-            request: The question, and what its caller wants otherwise than the settings have it.
-            history: The session that asks: the search is recorded in it.
-
-        Raises:
-            NotReadyError: There is nothing to search yet.
-            UnknownNameError: A server of the request is not configured.
-            SearchTimeoutError: The search took too long.
-            QueryError: The query is empty or too long.
-            RangeError: The limit, the threshold or α is outside its range.
-        """
-        catalogue = self.catalogue(request.grant)
-        catalogue.check(request.servers)
-        with span("search") as current:
-            result = await self._search(request, catalogue)
-            current.set_attribute("toolscript.hits", len(result.hits))
-            current.set_attribute("toolscript.degraded", bool(result.degraded))
-        if history is not None and not request.skills:
-            history.record_search(request.text, [hit.document.id for hit in result.hits])
-        return result
-
-    async def _search(self, request: SearchRequest, catalogue: ScopedCatalogue) -> SearchResult:
-        if request.skills:
-            return await self._search_both(request, catalogue)
-        if not self.searchable:
-            fault = self._index.fault
-            raise NotReadyError(
-                f"no tools can be searched; {fault}" if fault else catalogue.nothing()
-            )
-        held, denied = self._gateway.catalogue.held, self.permissions.denied(request.grant)
-        result = await self._index.search(replace(request, hidden=denied.union(held)))
-        if any(map(request.grant.allows, held)):
-            every = replace(request, hidden=denied, why="", explain=False)
-            best = result.hits[0].score if result.hits else 0.0
-            near = [h for h in (await self._index.search(every)).hits if h.score > best - NEAR]
-            servers = [h.document.server for h in near if catalogue.is_awaited(h.document.id)]
-            result = replace(result, held=tuple(servers))
-        if request.why and result.why is None:
-            result = replace(result, why=catalogue.why_missing(request.why))
-        return result
-
-    async def _search_both(
-        self, request: SearchRequest, catalogue: ScopedCatalogue
-    ) -> SearchResult:
-        tools_only = replace(request, skills=False)
-        of_skills = replace(tools_only, servers=(), why="", grant=self.skill_grant(request.grant))
-        skills = await self.skills.search(of_skills)
-        if not self.searchable and skills.hits:
-            return skills
-        return _merged(await self._search(tools_only, catalogue), skills)
-
-    # Calling
-
-    async def call(  # noqa: PLR0913 - what a call consists of
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        caller: Caller = SILENT_CALLER,
-        grant: Grant = EVERYTHING,
-        *,
-        history: SessionHistory | None = None,
-        session: str = "",
-        classes: Collection[ToolClass] = TOOL_CLASSES,
-        checked: bool = True,
-        **more: Any,
-    ) -> dict[str, Any]:
-        """Call a tool. The result is its server's, as on the wire of MCP; ``isError`` included.
-
-        That the tool was called, and whether it succeeded, is learned from.
-
-        Args:
-            name: The tool's id, or its name where only one server has it.
-            arguments: The arguments, which have to fit the tool's schema.
-            caller: Gets notifications of progress and answers the server's questions.
-            grant: What the caller may call.
-            history: The session of which the call is a step; None: of a session by itself.
-            session: The id of that session: a person may allow a tool for the whole of it.
-            classes: What the tool may be; a tool of another class is not called.
-            checked: Whether the tool's schema is applied to the arguments before its server
-                judges them.
-            more: Further members of the call's parameters in MCP.
-
-        Raises:
-            UnknownNameError: The caller knows no such tool.
-            ToolClassError: The tool is of another class than ``classes``.
-            HeldError: The tool's definition has changed, and waits for approval.
-            DeniedError: A rule or a person denies the call.
-            ArgumentsError: The arguments do not fit the tool's schema.
-            UpstreamError: The server is not connected, refuses the call or does not answer.
-        """
-        catalogue = self.catalogue(grant)
-        builtin = catalogue.builtin_tool(name)
-        if builtin:
-            check_class(builtin.spec, classes)
-            await self._permit(builtin.spec, arguments, caller, grant, session)
-            return await anyio.to_thread.run_sync(builtin.call, arguments)
-        try:
-            tool = await catalogue.tool_when_ready(name)
-        except UnknownNameError:
-            await catalogue.reach_server(name, caller)
-            tool = catalogue.tool(name)
-        check_class(tool, classes)
-        if checked:
-            arguments = await check_foreign_arguments(tool.id, tool.input_schema, arguments)
-        await self._permit(tool, arguments, caller, grant, session)
-        params = {"name": tool.name, "arguments": dict(arguments), **more}
-        learn = partial(self._learn, history or SessionHistory(), tool.id, grant)
-        try:
-            with tool_call(tool.server, tool.name) as current:
-                result = await catalogue.request(tool.server, "tools/call", params, caller)
-                if result.get("isError"):
-                    fail(current, "tool_error")
-        except UpstreamError:
-            learn(succeeded=False)
-            raise
-        if result.get("resultType") != "input_required":
-            learn(succeeded=not result.get("isError"))
-        await self._output_checks.check(tool, result)
-        return result
-
-    async def _permit(
-        self,
-        tool: ToolSpec,
-        arguments: Mapping[str, Any],
-        caller: Caller,
-        grant: Grant,
-        session: str,
-    ) -> None:
-        """Returns where a call is allowed by the rules or by a person; else raises `DeniedError`.
-
-        Without a rule only a caller that can ask its user is asked: any other one has decided.
-        """
-        decision, why = self.permissions.decision(grant, tool)
-        if decision == "deny":
-            raise DeniedError(f"{tool.id} may not be called: {why}")
-        if decision == "ask" and (why or caller.may_be_asked):
-            why = why or "destructive tools are asked about"
-            secrets = self._gateway.secrets_of(tool.server)
-            own = decide((grant.permissions,), tool.id, tool.tool_class)
-            if own is not None and own.decision == "ask":  # its bearer is who it binds
-                caller = SILENT_CALLER
-            await self.approvals.ask(tool, arguments, caller, grant.holder, session, why, secrets)
-
     async def request_as_owner(
         self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
@@ -469,89 +297,3 @@ class App:
             NotOwnerError: This replica does not run the server, or its entry is another one.
         """
         return await self._gateway.request_as_owner(server, digest, method, params, caller)
-
-    async def review(
-        self,
-        approved: Collection[str] = (),
-        rejected: Collection[str] = (),
-        *,
-        seen: Mapping[str, str] | None = None,
-    ) -> None:
-        """Approves and rejects tools: all of them, or none if an error is raised.
-
-        Args:
-            approved: The ids of held tools that are approved.
-            rejected: The ids of tools that are rejected. One that is not held loses its approval.
-            seen: The `HeldTool.digest` of each that a person has looked at, by its id; None
-                decides about them as they are now.
-
-        Raises:
-            InputError: A tool is both approved and rejected.
-            UnknownNameError: No tool to decide about has one of the ids.
-            OutdatedDecisionError: One of them is another than ``seen`` has it.
-            DecisionStorageError: The decision cannot be stored.
-        """
-        for name in {*approved} & {*rejected}:
-            raise InputError(f"{printable(name, 100)!r} is to be approved and rejected; choose one")
-        held = self._gateway.catalogue.held
-        accepted = self._gateway.catalogue.tools
-        withdrawn = {
-            name: HeldTool(
-                tool=accepted[name],
-                reason="withdrawn",
-                before=normal_form(accepted[name]),
-                rejected=True,
-            )
-            for name in rejected
-            if name in accepted
-        }
-        chosen = [_chosen(approved, held, seen), _chosen(rejected, {**withdrawn, **held}, seen)]
-        await self._gateway.approve(chosen[0])
-        await self._gateway.reject(chosen[1])
-
-    def _learn(self, history: SessionHistory, tool: str, grant: Grant, *, succeeded: bool) -> None:
-        if self.learning is not None:
-            self.learning.record_call(history, tool, succeeded=succeeded, grant=grant)
-
-
-def check_class(tool: ToolSpec, classes: Collection[ToolClass]) -> None:
-    """Raises `ToolClassError` for a tool that is of none of these classes."""
-    if tool.tool_class not in classes:
-        allowed = " or ".join(classes)
-        raise ToolClassError(
-            f"{tool.id} is a {tool.tool_class} tool, and this call is for {allowed} tools",
-            tool.tool_class,
-        )
-
-
-def _chosen(
-    names: Collection[str], tools: Mapping[str, HeldTool], seen: Mapping[str, str] | None
-) -> list[HeldTool]:
-    """Returns the tools that a decision names; see `App.review` for the errors."""
-    for name in names:
-        if name not in tools:
-            known = ", ".join(tools) or "nothing"
-            raise UnknownNameError(f"{printable(name, 100)!r} is not held; held is: {known}")
-    chosen = [tools[name] for name in dict.fromkeys(names)]
-    for each in chosen:
-        if seen is not None and seen.get(each.tool.id) != each.digest:
-            raise OutdatedDecisionError(
-                f"{each.tool.id} has changed since it was looked at, and nothing is decided; "
-                f"look at it with: toolscript review {each.tool.server}"
-            )
-    return chosen
-
-
-def _merged(tools: SearchResult, skills: SearchResult) -> SearchResult:
-    """Returns two results as one list by (−score, id): both scores are on the same scale."""
-    hits = sorted(
-        (*tools.hits, *skills.hits),
-        key=lambda hit: (-hit.score, hit.document.parent_id or hit.document.id),
-    )[: tools.limit]
-    nearest = [hit for hit in (tools.below, skills.below) if hit and not hits]
-    return replace(
-        tools,
-        hits=tuple(hits),
-        below=max(nearest, key=lambda hit: hit.score, default=None),
-        degraded=tuple(dict.fromkeys((*tools.degraded, *skills.degraded))),
-    )

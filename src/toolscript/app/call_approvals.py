@@ -1,8 +1,8 @@
 """Asks a person whether a call may be made, and remembers the answers.
 
-A caller whose user can be asked is asked there; what somebody else than the owner answers counts
-once. Any other call waits until the owner answers among the pending calls. No answer, a wrong one
-and an error all mean no.
+A caller whose user can be asked is asked there; the answer of anybody but the owner counts once.
+Any other call waits until the owner answers among the pending calls. No answer, a wrong one and an
+error all mean no.
 """
 
 import logging
@@ -44,6 +44,25 @@ OWNER = EVERYTHING.holder
 _VERSION = 1
 _NAME = "answers"
 """The name of the record that stores the answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """A call that a person is asked about."""
+
+    tool: ToolSpec
+    arguments: object
+    """The arguments, which the person sees."""
+    caller: Caller
+    """Its user is asked, if it has one that can be."""
+    holder: str
+    """Who calls: a token's id, ``owner`` or ``anyone``."""
+    session: str
+    """The caller's session; empty for a call by itself."""
+    why: str
+    """Which rule asks."""
+    secrets: tuple[str, ...]
+    """Texts that must not be shown."""
 
 
 class PendingApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -195,67 +214,43 @@ class Approvals:
         for key in [key for key in self._sessions if key[1] == session]:
             del self._sessions[key]
 
-    async def ask(  # noqa: PLR0913, PLR0917 - all that a person has to know
-        self,
-        tool: ToolSpec,
-        arguments: object,
-        caller: Caller,
-        holder: str,
-        session: str,
-        why: str,
-        hidden: tuple[str, ...],
-    ) -> None:
-        """Returns once a person has allowed a call; raises `DeniedError` for any other answer.
-
-        Args:
-            tool: The tool that is called.
-            arguments: What it is called with, for the person to see.
-            caller: Its user is asked, where that is possible.
-            holder: Who calls: a token's id, ``owner`` or ``anyone``.
-            session: The caller's session; "" for a call by itself.
-            why: Which rule asks.
-            hidden: Secrets that must not be shown.
-        """
-        definition = f"{definition_digest(tool)} {tool.tool_class}"
-        most = TOOL_CLASSES[TOOL_CLASSES.index(tool.tool_class) :]
-        allowed = (definition, *(f"{each} {tool.server}" for each in most))
-        if session and any((holder, session, each) in self._sessions for each in allowed):
+    async def ask(self, call: CallRequest) -> None:
+        """Returns once a person has allowed a call; raises `DeniedError` for any other answer."""
+        tool, holder = call.tool, call.holder
+        if self._is_allowed_in_session(call):
             return
         remembered = await anyio.to_thread.run_sync(self.remembered.all)
-        if any(each.allows(tool, holder) for each in remembered):
+        if any(answer.allows(tool, holder) for answer in remembered):
             return
-        text, is_cut = shown_arguments(arguments, hidden)
-        if is_cut:
-            text += " (not all is shown, so this call can be allowed once only)"
-        may_ask = caller.may_be_asked
-        is_final = is_cut or (may_ask and holder != OWNER)
-        shown = PendingApproval(
-            id=secrets.token_hex(4),
-            tool_id=tool.id,
-            server=tool.server,
-            tool_class=tool.tool_class,
-            class_source=tool.class_source,
-            holder=holder,
-            arguments=text,
-            answers=_ONCE if is_final else ANSWERS,
-            since=utc_timestamp(),
-            why=why,
-        )
-        answer = await (self._elicited(shown, caller) if may_ask else self._waited(shown))
-        if answer in {"session", "server"} and session:
-            about = definition if answer == "session" else f"{tool.tool_class} {tool.server}"
-            self._sessions[holder, session, about] = None
-            if len(self._sessions) > _MAX_SESSION_ANSWERS:
-                self._sessions.popitem(last=False)
+        may_ask, shown = call.caller.may_be_asked, _pending(call)
+        answer = await (self._elicit(shown, call.caller) if may_ask else self._wait(shown))
+        if answer in {"session", "server"} and call.session:
+            self._allow_in_session(call, answer)
         elif answer == "always":
             await self._remember(tool, holder)
         elif answer == "no":
             raise DeniedError(
-                f"{tool.id} was not allowed: {why}, and nobody allowed this call in "
+                f"{tool.id} was not allowed: {call.why}, and nobody allowed this call in "
                 f"{self._timeout_s:g} s; the owner can answer with: toolscript pending"
                 if not may_ask
-                else f"{tool.id} was not allowed: {why}, and its user did not allow this call"
+                else f"{tool.id} was not allowed: {call.why}, and its user did not allow this call"
             )
+
+    def _is_allowed_in_session(self, call: CallRequest) -> bool:
+        tool = call.tool
+        most = TOOL_CLASSES[TOOL_CLASSES.index(tool.tool_class) :]
+        allowed = (_definition(tool), *(f"{tool_class} {tool.server}" for tool_class in most))
+        return bool(call.session) and any(
+            (call.holder, call.session, subject) in self._sessions for subject in allowed
+        )
+
+    def _allow_in_session(self, call: CallRequest, answer: PersonsAnswer) -> None:
+        tool = call.tool
+        of_server = f"{tool.tool_class} {tool.server}"
+        subject = _definition(tool) if answer == "session" else of_server
+        self._sessions[call.holder, call.session, subject] = None
+        if len(self._sessions) > _MAX_SESSION_ANSWERS:
+            self._sessions.popitem(last=False)
 
     async def _remember(self, tool: ToolSpec, holder: str) -> None:
         try:
@@ -263,8 +258,8 @@ class Approvals:
         except OSError as error:
             log.warning("an answer for always counts once, as it cannot be stored: %s", error)
 
-    async def _elicited(self, shown: PendingApproval, caller: Caller) -> PersonsAnswer:
-        """Returns what the caller's user answers."""
+    async def _elicit(self, shown: PendingApproval, caller: Caller) -> PersonsAnswer:
+        """Returns the answer of the caller's user."""
         params = {
             "mode": "form",
             "message": _question(shown),
@@ -284,8 +279,8 @@ class Approvals:
         is_valid = answer.get("action") == "accept" and given in shown.answers
         return cast("PersonsAnswer", given) if is_valid else "no"
 
-    async def _waited(self, shown: PendingApproval) -> PersonsAnswer:
-        """Returns what the owner answers among the pending calls."""
+    async def _wait(self, shown: PendingApproval) -> PersonsAnswer:
+        """Returns the owner's answer among the pending calls."""
         most = MAX_PENDING if shown.holder == OWNER else MAX_PENDING_OF_OTHERS
         if sum(each.shown.holder == shown.holder for each in self._pending.values()) >= most:
             raise DeniedError(
@@ -299,6 +294,31 @@ class Approvals:
         finally:
             self._pending.pop(shown.id, None)
         return waiting.answer
+
+
+def _pending(call: CallRequest) -> PendingApproval:
+    """Returns a call as it is shown; if something of it is cut, it can be allowed once only."""
+    text, is_cut = shown_arguments(call.arguments, call.secrets)
+    if is_cut:
+        text += " (not all is shown, so this call can be allowed once only)"
+    is_final = is_cut or (call.caller.may_be_asked and call.holder != OWNER)
+    return PendingApproval(
+        id=secrets.token_hex(4),
+        tool_id=call.tool.id,
+        server=call.tool.server,
+        tool_class=call.tool.tool_class,
+        class_source=call.tool.class_source,
+        holder=call.holder,
+        arguments=text,
+        answers=_ONCE if is_final else ANSWERS,
+        since=utc_timestamp(),
+        why=call.why,
+    )
+
+
+def _definition(tool: ToolSpec) -> str:
+    """Returns a key for a tool's definition with its class."""
+    return f"{definition_digest(tool)} {tool.tool_class}"
 
 
 def _schema(answers: tuple[PersonsAnswer, ...]) -> dict[str, Any]:

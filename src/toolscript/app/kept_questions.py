@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from toolscript.app.searching import Found
 from toolscript.errors import InputError
 from toolscript.retrieval.quality_metrics import DEPTH, Scores, mean, score
 from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
-from toolscript.types import Grant, SearchRequest, SearchResult
+from toolscript.types import Grant, SearchRequest
 
 MAX_QUESTIONS = 1000
 MAX_RELEVANT = 20
@@ -103,7 +104,7 @@ class KeptQuestions:
 
 async def measured(
     questions: list[KeptQuestion],
-    search: Callable[[SearchRequest], Awaitable[SearchResult]],
+    search: Callable[[SearchRequest], Awaitable[Found]],
     grant: Grant,
 ) -> QuestionResults:
     """Returns how a search does on questions, as ``benchmarks.quality`` measures it.

@@ -1,11 +1,13 @@
-"""What the rules of the configuration and of the caller say of each tool."""
+"""Decides about each tool by the rules of the configuration and of the caller."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from toolscript.config.permission_rules import decide, default_decision, sources_for
+from msgspec.structs import replace
+
+from toolscript.config.permission_rules import decide, default_decision, literal, sources_for
 from toolscript.config.servers import Config
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
@@ -16,7 +18,7 @@ _MAX_GRANTS = 256
 
 @dataclass(frozen=True, slots=True)
 class _Denied:
-    """What rules deny of one catalogue."""
+    """The tools of one catalogue that rules deny."""
 
     config: Config
     catalogue: Catalogue
@@ -47,7 +49,7 @@ class ToolPermissions:
         return decide(self._sources(grant), tool.id, tool.tool_class)
 
     def decision(self, grant: Grant, tool: ToolSpec) -> tuple[Decision, str]:
-        """Returns what is decided about a call, and why as a clause; "" for the default."""
+        """Returns the decision about a call, and its reason as a clause; "" for the default."""
         rule = self.rule(grant, tool)
         if rule is None:
             return default_decision(tool.tool_class), ""
@@ -66,7 +68,7 @@ class ToolPermissions:
         return known.ids
 
     def denies_reading(self, grant: Grant, identifier: str) -> bool:
-        """Whether rules deny what is no tool: skills, and with them prompts and resources.
+        """Whether rules deny reading a skill, or the prompts and resources of a server.
 
         These count as tools that read. That a person is asked first is for calls only.
 
@@ -76,6 +78,19 @@ class ToolPermissions:
         """
         rule = decide(self._sources(grant), identifier, "read")
         return rule is not None and rule.decision == "deny"
+
+    def readable(self, grant: Grant, skills: Iterable[str]) -> Grant:
+        """Returns the part of a grant for skills that no rule denies; see `denies_reading`.
+
+        Args:
+            grant: The caller's.
+            skills: The ids of all skills.
+        """
+        granted = [skill for skill in skills if grant.allows(skill)]
+        rest = [skill for skill in granted if not self.denies_reading(grant, skill)]
+        if rest == granted:
+            return grant
+        return replace(grant, servers=(), tools=tuple(map(literal, rest)))
 
     def _find_denied(
         self, grant: Grant, config: Config, catalogue: Catalogue, known: _Denied | None

@@ -43,7 +43,8 @@ class InProcessClient:
 
         ``options`` are further fields of `SearchRequest`.
         """
-        return self.portal.call(self.app.search, SearchRequest(text=text, **options))
+        request = SearchRequest(text=text, **options)
+        return self.portal.call(self.app.search, request).result
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns the result of calling ``tool``, an id, with ``arguments``, as MCP has it."""

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.app.searching import Found
 from toolscript.surfaces.mcp import meta_tools, search_lines
 from toolscript.text.token_estimate import estimated_tokens
 from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
@@ -19,7 +20,7 @@ def lines(
     hit = Hit(document=Document.of(spec), score=score, reason="", signals={})
     result = SearchResult(hits=(hit,), limit=5, threshold=0.35, held=held)
     known = {spec.id: KnownTool(spec, "pinned")}
-    return search_lines.of_tools(result, known, {spec.id: spec.id}, missing).splitlines()
+    return search_lines.of_tools(Found(result, known, missing), {spec.id: spec.id}).splitlines()
 
 
 def spec(description: str, properties: dict[str, Any] | None = None, *required: str) -> ToolSpec:

@@ -222,8 +222,8 @@ async def _pieces(text: bytes) -> AsyncGenerator[memoryview]:
 @ENDPOINTS.add("GET", "/skills", answers.SkillsAnswer)
 async def list_skills(app: App, request: Request) -> Any:
     """Every skill."""
-    grant = app.skill_grant(grant_of(request))
-    report, sees_all = app.skills.report(grant), grant.is_whole
+    scoped = app.skills(grant_of(request))
+    report, sees_all = scoped.report(), scoped.grant.is_whole
     skills = [
         answers.SkillAnswer(
             skill_id=skill.id,
@@ -256,7 +256,7 @@ async def read_skill(app: App, request: Request) -> Any:
     """The whole text of a skill, or of a file of its folder."""
     name = required(request, "name", "the+skill")
     file = request.query_params.get("file", "")
-    page = await app.skills.read(name, file, app.skill_grant(grant_of(request)))
+    page = await app.skills(grant_of(request)).read(name, file)
     skill, file = page.skill, printable(page.path)
     return answers.SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)
 
@@ -264,7 +264,7 @@ async def read_skill(app: App, request: Request) -> Any:
 @ENDPOINTS.add("POST", "/skills/update", answers.SkillsAnswer)
 async def update_skills(app: App, request: Request) -> Any:
     """Look at every folder of skills now."""
-    await while_connected(request, app.skills.refresh())
+    await while_connected(request, app.skills().refresh())
     return await list_skills(app, request)
 
 

@@ -1,12 +1,13 @@
 """Types of a search's response: the tools and skills found, and what could not be searched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.app.searching import Found
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
 from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.text.names import name_warning
@@ -16,8 +17,6 @@ from toolscript.types import (
     Hit,
     MissExplanation,
     Relations,
-    SearchResult,
-    ServerStatus,
     ToolClass,
     Trust,
     split_tool_id,
@@ -117,20 +116,9 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
 
 
-def search_answer(
-    query: str,
-    result: SearchResult,
-    missing: Sequence[ServerStatus] | None = None,
-    tools: Mapping[str, KnownTool] | None = None,
-    *,
-    mark: bool = False,
-) -> SearchAnswer:
-    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool.
-
-    ``missing`` are the servers that were not searched; None if skills are searched alone.
-    ``tools`` are what is known of the tools that were found, by id.
-    """
-    known = tools or {}
+def search_answer(query: str, found: Found, *, mark: bool = False) -> SearchAnswer:
+    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool."""
+    result, known = found.result, found.tools
     return SearchAnswer(
         query=query,
         results=[_hit(hit, known, mark=mark) for hit in result.hits],
@@ -140,10 +128,10 @@ def search_answer(
         below=_hit(result.below, known, mark=mark) if result.below else None,
         degraded=result.degraded,
         not_searched=UNSET
-        if missing is None
+        if found.missing is None
         else tuple(
-            MissingServer(server=each.name, why=each.obstacle, snapshot=each.snapshot)
-            for each in missing
+            MissingServer(server=server.name, why=server.obstacle, snapshot=server.snapshot)
+            for server in found.missing
         ),
         held=result.held or UNSET,
         why=_miss(result.why, known) if result.why else UNSET,

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from toolscript.app.application import App
+from toolscript.app.searching import Found
 from toolscript.config.settings import OPTION
 from toolscript.errors import QueryError, RangeError
 from toolscript.graph.session_history import SessionHistory
@@ -44,21 +45,15 @@ async def search(app: App, request: Request) -> Any:
 async def search_skills(app: App, request: Request) -> Any:
     """Find the skills that say how something is done."""
     query = required(request, "q", "how+to+do+it", QueryError)
-    asked = _common(query, request)
-    asked = replace(asked, grant=app.skill_grant(asked.grant))
-    return search_answer(query, await app.skills.search(asked))
+    result = await app.skills(grant_of(request)).search(_common(query, request))
+    return search_answer(query, Found(result))
 
 
 async def answered(
     app: App, search: SearchRequest, history: SessionHistory | None = None
 ) -> SearchAnswer:
-    """Returns the answer to a search of tools; raises what `App.search` raises."""
-    result = await app.search(search, history)
-    catalogue = app.catalogue(search.grant)
-    shown = (*result.hits, result.below, result.why and result.why.hit)
-    tools = catalogue.known(hit.document.id for hit in shown if hit)
-    missing = catalogue.not_searched(search.servers)
-    return search_answer(search.text, result, missing, tools, mark=search.skills)
+    """Returns the answer to a search of tools; raises the errors of `Searches.search`."""
+    return search_answer(search.text, await app.search(search, history), mark=search.skills)
 
 
 def search_request(query: str, request: Request) -> SearchRequest:

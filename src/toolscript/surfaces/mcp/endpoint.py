@@ -1,7 +1,7 @@
 """Lists and answers the tools that models see, for one exposure. Knows no transport and no SDK."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolscript.app.application import App
 from toolscript.app.argument_checks import check_arguments
-from toolscript.app.scoped_catalogue import KnownTool, ScopedCatalogue
+from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import (
     ArgumentsError,
     InputError,
@@ -47,7 +47,6 @@ from toolscript.types import (
     TOOL_CLASSES,
     Grant,
     SearchRequest,
-    SearchResult,
     ToolClass,
     ToolSpec,
 )
@@ -138,7 +137,7 @@ class ToolEndpoint:
     def tools(self, context: RequestContext) -> list[_Raw]:
         """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
         chosen, catalogue = context.session.chosen, self._catalogue(context)
-        has_skills = bool(self._app.skills.visible(self._app.skill_grant(context.grant)))
+        has_skills = bool(self._app.skills(context.grant).all())
         hidden = set[str]() if has_skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
             hidden |= {*_CALLS, meta_tools.MORE}
@@ -209,15 +208,11 @@ class ToolEndpoint:
         in_detail = arguments.get("detail", self._in_detail)
         request = _request(arguments, context, SEARCH_TOOLS if in_detail else SHORT_SEARCH)
         request = replace(request, context=before, skills=both)
-        result = await self._app.search(request, history)
-        catalogue = self._catalogue(context)
-        tools = catalogue.known(hit.document.id for hit in result.hits)
-        hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
-        result = replace(result, hits=tuple(hits))
+        found = await self._app.search(request, history)
         if not in_detail:
-            return _lines(result, tools, catalogue, {name: name for name in tools})
-        missing = catalogue.not_searched()
-        return self._json(wire.tools_found(arguments["query"], result, tools, missing, mark=both))
+            names = {name: name for name in found.tools}
+            return wire.text(search_lines.of_tools(found, names))
+        return self._json(wire.tools_found(arguments["query"], found, mark=both))
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
         await self._wait_for_new_servers(context)
@@ -225,29 +220,24 @@ class ToolEndpoint:
         in_detail = arguments.get("detail", self._in_detail)
         defaults = TOOL_SEARCH if in_detail else RequestDefaults(TOOL_SEARCH.limit, None)
         request = _request(arguments, context, defaults, limit="max_tools")
-        result = await self._app.search(replace(request, context=history.telling_context), history)
-        catalogue = self._catalogue(context)
-        tools = catalogue.known(hit.document.id for hit in result.hits)
-        hits = tuple(hit for hit in result.hits if hit.document.id in tools)
-        context.session.chosen = tuple(hit.document.id for hit in hits)
+        found = await self._app.search(replace(request, context=history.telling_context), history)
+        names = self._catalogue(context).exposed
+        context.session.chosen = tuple(hit.document.id for hit in found.hits)
         if not in_detail:
-            return _lines(replace(result, hits=hits), tools, catalogue, catalogue.exposed)
-        missing = catalogue.not_searched()
-        return self._json(wire.tools_chosen(hits, catalogue.exposed, tools, missing))
+            return wire.text(search_lines.of_tools(found, names))
+        return self._json(wire.tools_chosen(found, names))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         in_detail = arguments.get("detail", self._in_detail)
         request = _request(arguments, context, SEARCH_SKILLS if in_detail else SHORT_SEARCH)
-        request = replace(request, grant=self._app.skill_grant(request.grant))
-        result = await self._app.skills.search(request)
+        result = await self._app.skills(context.grant).search(request)
         if not in_detail:
             return wire.text(search_lines.of_skills(result))
         return self._json(wire.skills_found(arguments["query"], result))
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
-        grant = self._app.skill_grant(context.grant)
-        page = await self._app.skills.read(arguments["skill"], file, grant)
+        page = await self._app.skills(context.grant).read(arguments["skill"], file)
         return wire.text(page.text)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -369,17 +359,6 @@ async def _decoded(name: str, result: _Raw) -> _Raw:
         return await in_thread_if_large(decode_moderate, result.text)
     except UnreadableError as error:
         raise UpstreamError(f"{name}: {error}") from None
-
-
-def _lines(
-    result: SearchResult,
-    tools: Mapping[str, KnownTool],
-    catalogue: ScopedCatalogue,
-    names: Mapping[str, str],
-) -> _Raw:
-    """Returns a search's result for a model; ``names`` are those by which it calls the tools."""
-    missing = catalogue.not_searched()
-    return wire.text(search_lines.of_tools(result, tools, names, missing))
 
 
 def _request(

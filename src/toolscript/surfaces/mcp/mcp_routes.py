@@ -299,7 +299,7 @@ class McpRoutes:
             log.exception("a session could not be ended")
 
     async def _import_after_skills(self) -> None:
-        await self._app.skills.settled()
+        await self._app.skills().settle()
         self._due.set()
 
     async def _serve(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from toolscript.app.argument_checks import short_signature
 from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.app.searching import Found
 from toolscript.surfaces.mcp.meta_tools import CALLS, READ, marked
 from toolscript.text.display import held_line, printable
 from toolscript.types import Hit, SearchResult, ServerStatus
@@ -19,27 +20,22 @@ _PARAGRAPHS, _END = re.compile(r"\n\s*\n"), re.compile(r"[.!?](?= +[A-Z])|。")
 _ADVICE = "Other words may help: the action and the object."
 
 
-def of_tools(
-    result: SearchResult,
-    tools: Mapping[str, KnownTool],
-    names: Mapping[str, str],
-    missing: Sequence[ServerStatus],
-) -> str:
+def of_tools(found: Found, names: Mapping[str, str]) -> str:
     """Returns the answer of a search for tools, and for skills if the result has some.
 
     Args:
-        result: The hits, and the nearest one that is not sure enough.
-        tools: The tools among the hits, by id.
-        names: The names by which models call them, by id.
-        missing: The servers that were not searched.
+        found: The hits, and the nearest one that is not sure enough.
+        names: The names by which models call the tools, by id.
     """
+    result = found.result
     lines = [
         _skill(hit)
         if hit.document.parent_id
-        else _tool(tools[hit.document.id], names[hit.document.id])
+        else _tool(found.tools[hit.document.id], names[hit.document.id])
         for hit in result.hits
     ]
-    more = _describe_missing(missing) + ([held_line(result.held)] if result.held else [])
+    held = [held_line(result.held)] if result.held else []
+    more = [*_describe_missing(found.missing or ()), *held]
     return "\n".join([_verdict(result, "tool"), *lines, *_degraded(result), *more])
 
 

@@ -1,19 +1,19 @@
 """The results of MCP: tools as they are listed, answers of the meta tools, errors."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from toolscript import errors
 from toolscript.app.argument_checks import signature
 from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.app.searching import Found
 from toolscript.surfaces.mcp.meta_tools import CALLS, marked
 from toolscript.text.display import printable
 from toolscript.types import (
     SEPARATOR,
     Hit,
     SearchResult,
-    ServerStatus,
     ToolSpec,
     split_tool_id,
 )
@@ -68,23 +68,15 @@ def seed_id(identifier: str) -> str:
     return identifier.replace(SEPARATOR, ":", 1)
 
 
-def tools_found(
-    query: str,
-    result: SearchResult,
-    tools: Mapping[str, KnownTool],
-    missing: Sequence[ServerStatus],
-    *,
-    mark: bool = False,
-) -> dict[str, Any]:
+def tools_found(query: str, found: Found, *, mark: bool = False) -> dict[str, Any]:
     """Returns the answer of ``search_tools``; with ``mark`` each hit has its ``kind``.
 
-    ``missing`` are the servers that were not searched.
-
     ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``; ``alpha`` is
-    1 where the graph has no score. A tool whose exact name was asked for keeps its score of 1,
+    1 if the graph has no score. A tool whose exact name was asked for keeps its score of 1,
     a tool that a template connects with the context at least its ``semantic_score``, and a tool
     that another one ``needed`` has that one's, less a little.
     """
+    result = found.result
     chars = MAX_ANSWER_CHARS // max(1, len(result.hits))
     hits: list[dict[str, Any]] = []
     for hit in result.hits:
@@ -95,9 +87,9 @@ def tools_found(
         else:
             kind = {"kind": "tool"} if mark else {}
             name = hit.document.id
-            hits.append({**kind, **_tool(hit, tools[name], chars)})
+            hits.append({**kind, **_tool(hit, found.tools[name], chars)})
     meta = {"query": query, "alpha": result.alpha, "graph_edges": result.edges}
-    return {"tools": hits, "meta": {**meta, **_degraded(result), **_not_searched(missing)}}
+    return {"tools": hits, "meta": {**meta, **_degraded(result), **_not_searched(found)}}
 
 
 def _tool(hit: Hit, tool: KnownTool, chars: int) -> dict[str, Any]:
@@ -148,8 +140,9 @@ def _degraded(result: SearchResult) -> dict[str, Any]:
     return {"degraded": list(result.degraded)} if result.degraded else {}
 
 
-def _not_searched(missing: Sequence[ServerStatus]) -> dict[str, Any]:
-    """Returns what a model can tell its user of the servers that were not searched, and why."""
+def _not_searched(found: Found) -> dict[str, Any]:
+    """Returns the servers that were not searched, and why, for a model to tell its user."""
+    missing = found.missing
     if not missing:
         return {}
     rows = [
@@ -160,30 +153,22 @@ def _not_searched(missing: Sequence[ServerStatus]) -> dict[str, Any]:
     return {"not_searched": rows, **({"more_not_searched": more} if more else {})}
 
 
-def tools_chosen(
-    hits: Sequence[Hit],
-    names: Mapping[str, str],
-    tools: Mapping[str, KnownTool],
-    missing: Sequence[ServerStatus],
-) -> dict[str, Any]:
-    """Returns the answer of ``tool_search``: names as they are listed from now on, and scores.
-
-    ``missing`` are the servers that were not searched.
-    """
-    chars = MAX_ANSWER_CHARS // max(1, len(hits))
+def tools_chosen(found: Found, names: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the answer of ``tool_search``: names as they are listed from now on, and scores."""
+    chars = MAX_ANSWER_CHARS // max(1, len(found.hits))
     length = max(_MIN_TEXT, min(_MAX_DESCRIPTION, chars))
     return {
         "tools": [
             {
                 "name": names[hit.document.id],
                 "server": hit.document.server,
-                **_use(tools[hit.document.id]),
+                **_use(found.tools[hit.document.id]),
                 "score": round(hit.score, 4),
                 "description": printable(hit.document.description, length),
             }
-            for hit in hits
+            for hit in found.hits
         ],
-        **_not_searched(missing),
+        **_not_searched(found),
     }
 
 

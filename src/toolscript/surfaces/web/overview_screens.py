@@ -149,15 +149,15 @@ async def doctor(app: App, request: Request) -> Any:
     check_owner(request)
     grant = grant_of(request)
     settings: Settings = request.app.state.settings
-    found = await anyio.to_thread.run_sync(lambda: [*file_findings(settings)])
+    findings = await anyio.to_thread.run_sync(lambda: [*file_findings(settings)])
     if app.database is not None:
         state = msgspec.convert(app.database, DatabaseAnswer, from_attributes=True)
-        found.append(database_finding(msgspec.to_builtins(state)))
+        findings.append(database_finding(msgspec.to_builtins(state)))
     for status in app.catalogue(grant).servers():
-        found.append(server_finding(msgspec.to_builtins(server_answer(status, None))))
+        findings.append(server_finding(msgspec.to_builtins(server_answer(status, None))))
     try:
-        tried = await app.search(SearchRequest(text="is everything well", grant=grant))
-        found += search_findings(app.stats(grant), "; ".join(tried.degraded))
+        found = await app.search(SearchRequest(text="is everything well", grant=grant))
+        findings += search_findings(app.stats(grant), "; ".join(found.result.degraded))
     except ToolscriptError as problem:
-        found.append(Finding("search", ok=False, found=str(problem)))
-    return DoctorScreen(findings=found)
+        findings.append(Finding("search", ok=False, found=str(problem)))
+    return DoctorScreen(findings=findings)

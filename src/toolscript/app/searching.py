@@ -1,0 +1,141 @@
+"""Searches of tools and skills. `Found` is the answer that every surface shows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from toolscript.app.scoped_catalogue import KnownTool, ScopedCatalogue
+from toolscript.app.tool_permissions import ToolPermissions
+from toolscript.errors import NotReadyError
+from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.gateway import Gateway
+from toolscript.graph.session_history import SessionHistory
+from toolscript.retrieval.live_index import LiveIndex
+from toolscript.skills.scoped_skills import ScopedSkills
+from toolscript.tracing import span
+from toolscript.types import Grant, Hit, SearchRequest, SearchResult, ServerStatus
+
+NEAR = 0.1
+"""A held tool is reported if its score is less than this below the best result's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer of a search for one caller."""
+
+    result: SearchResult
+    """Every tool among its hits is one that the caller may call now."""
+    tools: Mapping[str, KnownTool] = field(default_factory=dict[str, KnownTool])
+    """The tools of the result by id."""
+    missing: Sequence[ServerStatus] | None = None
+    """The servers whose tools are not known; None if skills were searched alone."""
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """The results, the best first."""
+        return self.result.hits
+
+
+class Searches:
+    """Searches the tools and skills of an application, each for the caller's grant.
+
+    Args:
+        gateway: Knows which tools are held.
+        index: Searches the tools.
+        permissions: The rules, by which tools are denied.
+        catalogue: Returns the tools that a grant allows.
+        skills: Returns the skills that a grant allows.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        index: LiveIndex[Catalogue],
+        permissions: ToolPermissions,
+        catalogue: Callable[[Grant], ScopedCatalogue],
+        skills: Callable[[Grant], ScopedSkills],
+    ) -> None:
+        self._gateway = gateway
+        self._index = index
+        self._permissions = permissions
+        self._catalogue = catalogue
+        self._skills = skills
+
+    @property
+    def indexed(self) -> int:
+        """How many tools can be found: not the held ones, which are indexed as well."""
+        return max(0, self._index.indexed - len(self._gateway.catalogue.held))
+
+    async def search(self, request: SearchRequest, history: SessionHistory | None = None) -> Found:
+        """Returns the tools that answer, and skills if the request asks for them.
+
+        Args:
+            request: The question, and its own settings.
+            history: The session that asks: the search is recorded in it.
+
+        Raises:
+            NotReadyError: There is nothing to search yet.
+            UnknownNameError: A server of the request is not configured.
+            SearchTimeoutError: The search took too long.
+            QueryError: The query is empty or too long.
+            RangeError: The limit, the threshold or α is outside its range.
+        """
+        catalogue = self._catalogue(request.grant)
+        catalogue.check(request.servers)
+        with span("search") as current:
+            result = await self._search(request, catalogue)
+            current.set_attribute("toolscript.hits", len(result.hits))
+            current.set_attribute("toolscript.degraded", bool(result.degraded))
+        if history is not None and not request.skills:
+            history.record_search(request.text, [hit.document.id for hit in result.hits])
+        shown = (*result.hits, result.below, result.why and result.why.hit)
+        tools = catalogue.known(hit.document.id for hit in shown if hit)
+        # A tool may have been withdrawn while the search went on.
+        hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
+        missing = catalogue.not_searched(request.servers)
+        return Found(replace(result, hits=tuple(hits)), tools, missing)
+
+    async def _search(self, request: SearchRequest, catalogue: ScopedCatalogue) -> SearchResult:
+        if not request.skills:
+            return await self._search_tools(request, catalogue)
+        of_tools = replace(request, skills=False)
+        skills = await self._skills(request.grant).search(replace(of_tools, servers=(), why=""))
+        if not self.indexed and skills.hits:
+            return skills
+        return _merge(await self._search_tools(of_tools, catalogue), skills)
+
+    async def _search_tools(
+        self, request: SearchRequest, catalogue: ScopedCatalogue
+    ) -> SearchResult:
+        if not self.indexed:
+            fault = self._index.fault
+            raise NotReadyError(
+                f"no tools can be searched; {fault}" if fault else catalogue.nothing()
+            )
+        held, denied = self._gateway.catalogue.held, self._permissions.denied(request.grant)
+        result = await self._index.search(replace(request, hidden=denied.union(held)))
+        if any(map(request.grant.allows, held)):
+            every = replace(request, hidden=denied, why="", explain=False)
+            best = result.hits[0].score if result.hits else 0.0
+            near = [h for h in (await self._index.search(every)).hits if h.score > best - NEAR]
+            servers = [h.document.server for h in near if catalogue.is_awaited(h.document.id)]
+            result = replace(result, held=tuple(servers))
+        if request.why and result.why is None:
+            result = replace(result, why=catalogue.why_missing(request.why))
+        return result
+
+
+def _merge(tools: SearchResult, skills: SearchResult) -> SearchResult:
+    """Returns two results as one list by (−score, id): both scores are on the same scale."""
+    hits = sorted(
+        (*tools.hits, *skills.hits),
+        key=lambda hit: (-hit.score, hit.document.parent_id or hit.document.id),
+    )[: tools.limit]
+    nearest = [hit for hit in (tools.below, skills.below) if hit and not hits]
+    return replace(
+        tools,
+        hits=tuple(hits),
+        below=max(nearest, key=lambda hit: hit.score, default=None),
+        degraded=tuple(dict.fromkeys((*tools.degraded, *skills.degraded))),
+    )
