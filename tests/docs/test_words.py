@@ -44,8 +44,8 @@ PAGE_PATTERNS = {
     "you": re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE),
 }
 """The turns of phrase of a page. Of "you" there may only be more: the page speaks to its reader."""
-TOLERANCE = 0.5
-"""A rate also moves when somebody deletes a sentence without any of these words."""
+TOLERANCE = 1.0
+"""Per 1,000 words: the rate of a small folder moves with three words or a deleted sentence."""
 
 
 def docstrings(tree: ast.AST) -> Iterator[str]:
@@ -141,7 +141,7 @@ def test_the_rates_are_those_of_the_last_count(group: str) -> None:
     behind = {
         name: rise
         for name, rise in rises(before, rates(page_groups()[group])).items()
-        if rise < -3 * TOLERANCE
+        if rise < -2 * TOLERANCE
     }
     assert not behind, "run python -m tests.docs.test_words"
 
