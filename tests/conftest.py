@@ -32,12 +32,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 pytest_plugins = ("tests.fixtures", "tests.postgres_fixtures")
 
 TESTS = Path(__file__).parent
+ENDURANCE = TESTS / "endurance"
 MakeEngine = Callable[..., SearchEngine]
 
 SLOWEST = (
     "surfaces/web/test_chromium.py",
-    "surfaces/web/test_real_site.py",
-    "surfaces/web/test_many_tools.py",
     "benchmarks/test_skills.py",
     "surfaces/cli/test_cli_gateway.py",
     "hostile/test_login.py",
@@ -63,7 +62,9 @@ SLOWEST = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option with which `tests.endurance` does all of what it does."""
-    parser.addoption("--endurance", action="store_true", help="run tests/endurance in full")
+    parser.addoption(
+        "--endurance", action="store_true", help="run the long tests, and tests/endurance in full"
+    )
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -71,8 +72,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) * 2
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the slowest files, so that all workers end at about the same time."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the long tests, or all but these and `tests.endurance` with ``--endurance``.
+
+    Begins with the slowest files, so that all workers end at about the same time.
+    """
+    in_full = bool(config.getoption("endurance"))
+    if in_full:
+        for item in items:
+            if ENDURANCE in item.path.parents:
+                item.add_marker(pytest.mark.long)
+                item.add_marker(pytest.mark.timeout(3600), append=False)
+    others = [item for item in items if (item.get_closest_marker("long") is None) == in_full]
+    config.hook.pytest_deselected(items=others)
+    left_out = set(others)
+    items[:] = [item for item in items if item not in left_out]
     first = {TESTS / name: at for at, name in enumerate(SLOWEST)}
     missing = [path for path in first if not path.is_file()]
     assert not missing, f"SLOWEST names {missing}"

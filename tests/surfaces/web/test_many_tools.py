@@ -19,7 +19,7 @@ from tests.surfaces.web.real_site import put
 
 from toolscript.surfaces.web.rendering import NAVIGATION
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 COUNT = 14_191
 PER_SERVER = 1000
 MAX_BYTES = 60_000

@@ -1,7 +1,7 @@
 """The page over real servers in a real browser: every screen and its picture.
 
 All pictures go to a temporary folder; with ``TOOLSCRIPT_TEST_PICTURES=docs/guides/pictures`` in the
-environment those that the guide shows are renewed.
+environment, and ``--endurance``, those that the guide shows are renewed.
 """
 
 import base64
@@ -25,6 +25,7 @@ from tests.surfaces.web.chromium import (
 from tests.surfaces.web.real_site import RealSite, real_site
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+long = pytest.mark.long  # the usual run has the same screens in `test_chromium.py`
 GUIDE = ROOT / "docs" / "guides" / "page.md"
 PICTURES = GUIDE.parent / "pictures"
 FIRST_VISIT = "first-visit"
@@ -115,6 +116,7 @@ def check_and_take(page: Page, name: str, folder: Path, home: Path) -> None:
             file.write_bytes(base64.b64decode(shot["data"]))
 
 
+@long
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_over_real_servers(site: RealSite, name: str, size: str, folder: Path) -> None:
@@ -127,6 +129,7 @@ def test_a_screen_over_real_servers(site: RealSite, name: str, size: str, folder
         check_and_take(page, f"{name}-{size}", folder, site.home)
 
 
+@long
 @pytest.mark.parametrize("size", SIZES)
 def test_the_first_visit(empty: Chromium, size: str, folder: Path) -> None:
     with empty.page("/ui/", size) as page:
@@ -142,6 +145,7 @@ def test_every_picture_is_in_the_guide_and_small() -> None:
     assert sum(path.stat().st_size for path in PICTURES.iterdir()) <= MAX_TOTAL_BYTES
 
 
+@long
 def test_a_question_about_real_tools_with_the_keyboard_only(site: RealSite) -> None:
     """From the box to a result."""
     with site.chromium.page("/ui/") as page:
@@ -153,6 +157,7 @@ def test_a_question_about_real_tools_with_the_keyboard_only(site: RealSite) -> N
         expect(page.locator("main")).to_contain_text("toolscript call git__git_log")
 
 
+@long
 def test_a_call_that_waits_is_refused_with_a_key(site: RealSite) -> None:
     """After the pictures, which show it."""
     with site.chromium.page("/ui/review") as page:
@@ -165,6 +170,7 @@ def test_a_call_that_waits_is_refused_with_a_key(site: RealSite) -> None:
     assert (calls[0]["tool"], calls[0]["outcome"]) == ("tickets__close_ticket", "denied")
 
 
+@long
 def test_a_definition_is_approved_with_its_button(site: RealSite) -> None:
     """The last one, for the same reason."""
     with site.chromium.page("/ui/review") as page:
