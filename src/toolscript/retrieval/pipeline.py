@@ -43,7 +43,7 @@ from toolscript.types import SearchRequest
 WORD_MATCH_EVEN = 0.85
 """The lexical score of the best document at which α stays as it is."""
 WORD_MATCH_SLOPE = 6.0
-"""How fast the odds of the meaning fall as that score rises. Both were learned: see ADR 20."""
+"""How fast the odds of the meaning fall as that score rises. Both were learned: see ADR 4."""
 STRAIGHT_GOOD = 0.5
 """What a good cosine's `GOOD` is on a straight line from what unrelated texts get to 1."""
 MIN_KNOWN_WORDS = 0.5
