@@ -30,14 +30,15 @@ def scripted(tmp_path: Path, no_process_left: None) -> Scripted:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test with the marker ``both_storages`` once on each storage.
+    """Runs a test with the marker ``both_storages`` with files, and in the long run a database.
 
-    That is, where it uses ``cli`` or asks for ``storage`` itself. One of a module with that marker
-    that has the marker ``files`` is one of files.
+    That is, if it uses ``cli`` or asks for ``storage`` itself. One of a module with that marker
+    that has the marker ``files`` is one of files. The usual run has `tests.contracts` for both.
     """
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
     if "storage" in metafunc.fixturenames and "both_storages" in marks and "files" not in marks:
-        metafunc.parametrize("storage", ["files", "database"], indirect=True)
+        database = pytest.param("database", marks=pytest.mark.long)
+        metafunc.parametrize("storage", ["files", database], indirect=True)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ _SETTINGS = {
     "max_connections": "100",
     "shared_buffers": "32MB",
     "wal_level": "replica",
+    "autovacuum": "off",  # it would visit every database of every test
     "lc_messages": "C",
 }
 
