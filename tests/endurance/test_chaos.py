@@ -20,7 +20,7 @@ from tests.endurance.observed import blocked_times, descriptors, living, residen
 from tests.gateways import Started, gateway
 
 _SERVERS, _CLIENTS = 20, 8
-_PARTS, _PART_S = 4, 75.0
+_PARTS, _PART_S = 4, 45.0
 _SMOKE_PARTS, _SMOKE_PART_S = 2, 6.0
 _IDLE_S = 2
 _SETTINGS = {

@@ -164,7 +164,7 @@ def test_h3_calls_during_a_fault_are_learned_when_it_ends(
 
 def test_h3_what_is_older_than_a_second_survives_kills(tmp_path: Path, effort: Effort) -> None:
     learner, chance = Learner(tmp_path), effort.chance
-    for _ in range(effort.times(60)):
+    for _ in range(effort.times(25)):
         with (tmp_path / "log").open("wb") as log, learner.gateway(log) as gateway:
             until(lambda: [*tmp_path.glob("graph/*.sqlite")], "something was learned")
             learner.call_for(gateway, chance.uniform(0.3, 1.8))

@@ -202,7 +202,7 @@ def test_h4_a_file_that_is_swapped_while_it_is_read_is_used_as_it_was_checked(
     loaded: set[str] = set()
     with subprocess.Popen(command) as swapper:
         try:
-            for _ in range(effort.times(20_000)):
+            for _ in range(effort.times(10_000)):
                 with suppress(ConfigError):
                     config = load_config(None, file.parent, {"HOME": "/nowhere"}, store)
                     loaded.update(spec.name for spec in config.servers)

@@ -58,7 +58,7 @@ def test_the_cache_survives_kills_and_processes_at_once(tmp_path: Path, effort: 
     model_name = identity.name
     cache, chance = SqliteVectorCache(tmp_path / "cache.sqlite"), effort.chance
     before: set[str] = set()
-    for _ in range(effort.times(200, 3)):
+    for _ in range(effort.times(60, 3)):
         with index(cache.path) as process:
             time.sleep(chance.uniform(0.2, 1.6))
             process.kill()
@@ -122,7 +122,7 @@ def kill_while_listing(folder: Path, after_s: float) -> int:
 def test_pins_survive_kills(tmp_path: Path, effort: Effort) -> None:
     """What was listed stays accepted, and a changed definition is not."""
     chance = effort.chance
-    for turn in range(effort.times(1000)):
+    for turn in range(effort.times(400, 10)):
         folder = tmp_path / str(turn)
         listings = kill_while_listing(folder, chance.uniform(0, 0.08))
         pins, tools = DefinitionPins(folder, "key"), [tool(n) for n in range(listings + 1)]
@@ -163,6 +163,6 @@ def test_m12_a_login_is_lost_by_a_kill_during_its_refresh_only(
     tmp_path: Path, storage: dict[str, str], effort: Effort
 ) -> None:
     """upstream:transports: the provider's answer to a killed process is lost."""
-    result = kill_while_refreshing(tmp_path, effort.times(30, 3), seed=3, storage=storage)
+    result = kill_while_refreshing(tmp_path, effort.times(12, 3), seed=3, storage=storage)
     assert result["refreshes"], result
     assert not result["lost otherwise"], result

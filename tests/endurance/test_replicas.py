@@ -28,7 +28,7 @@ from toolscript.errors import ToolscriptError
 from toolscript.types import EVERYTHING, Grant
 
 _GATEWAYS, _CLIENTS = 3, 16
-_SECONDS = 300
+_SECONDS = 180
 _SETTLE_S = 60.0
 """How long clients may take to be served again at the end."""
 _SOON_S = 10.0
