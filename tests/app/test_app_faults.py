@@ -11,20 +11,21 @@ from tests.signals import Broken, Stuck, signal_of
 from tests.support import no_skills, unused_pins
 from toolscript import bootstrap
 from toolscript.app.application import App
-from toolscript.app.call_approvals import Approvals, RememberedAnswers
+from toolscript.app.stores import LocalStores
+from toolscript.app.tool_feed import ToolFeed
 from toolscript.config.servers import Config
+from toolscript.config.settings import CallSettings
 from toolscript.embedding.base import Encoder
 from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.errors import SearchTimeoutError
 from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.gateway import Gateway, RunPolicy
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
+from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S, LiveIndex
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.storage.file_records import FileRecords
 from toolscript.types import SearchRequest, ServerSpec, ToolSpec
 
 
@@ -42,18 +43,19 @@ def application(signal: SemanticSignal, tmp_path: Path, model: LazyModel | None 
         Catalogue.of([known]),
         no_connection,
         unused_pins(),
-        starts=lambda _spec, _known: False,
+        policy=RunPolicy(starts=lambda _spec, _known: False),
     )
     model = model or LazyModel(lambda: load_model("bundled", "bundled", 1))
     semantic = SemanticSignal(model, lambda: None)
+    engine = SearchEngine(search_profile(0.7, 3, 0.0), semantic=signal)
+    feed = ToolFeed(gateway, SnapshotStore(tmp_path, config.key), None)
     return App(
         gateway,
-        SearchEngine(search_profile(0.7, 3, 0.0), semantic=signal),
+        LiveIndex(engine, feed, search_timeout_s=0.2),
         semantic,
-        SnapshotStore(tmp_path, config.key),
         no_skills(tmp_path),
-        search_timeout_s=0.2,
-        approvals=Approvals(RememberedAnswers(FileRecords(tmp_path)), 1),
+        LocalStores(tmp_path, config.key),
+        calls=CallSettings(approval_timeout_s=1),
     )
 
 
@@ -78,7 +80,7 @@ def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answe
 @pytest.mark.requirement("search:timeout")
 def test_a2_a_search_has_ten_seconds() -> None:
     """search:timeout: the seed's number; and no wiring gives it another."""
-    given = inspect.signature(App).parameters["search_timeout_s"].default
+    given = inspect.signature(LiveIndex).parameters["search_timeout_s"].default
     assert given == SEARCH_TIMEOUT_S == 10
     assert "search_timeout" not in inspect.getsource(bootstrap)
 

@@ -417,7 +417,7 @@ def test_a_skill_that_is_called_like_a_pattern_opens_no_other(tmp_path: Path) ->
 
 
 def test_more_questions_than_can_be_read_are_not_kept(tmp_path: Path) -> None:
-    questions = KeptQuestions(FileRecords(tmp_path), "questions.jsonl", max_bytes=1000)
+    questions = KeptQuestions(FileRecords(tmp_path), max_bytes=1000)
     questions.keep("a" * 500, "s__t")
     with pytest.raises(InputError, match="at most 1000 bytes"):
         questions.keep("b" * 500, "s__t")

@@ -21,7 +21,7 @@ from tests.support import Scripted, tool, until, write_config
 from toolscript.config.secret_key import SecretKey
 from toolscript.postgres import schema
 from toolscript.postgres.database import Database
-from toolscript.postgres.shared_stores import Shared
+from toolscript.postgres.shared_stores import SharedStores
 
 SERVERS = ("alpha", "beta", "gamma")
 KEY = "k" * 32
@@ -47,7 +47,7 @@ class Replicas:
         postgres.execute("create database replicas")
         database.run(schema.migrate)
         database.close()
-        self.shared = Shared(postgres.url("replicas"), "default", SecretKey(KEY))
+        self.shared = SharedStores(postgres.url("replicas"), "default", SecretKey(KEY))
         self.shared.open()
 
     def offer(self, server: str, name: str) -> None:

@@ -15,7 +15,7 @@ from tests.support import unused_pins
 from toolscript.config.servers import Config, ServerProblem
 from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.gateway import Gateway, RunPolicy
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
 
 A = ServerSpec(name="a", transport="stdio", command="a")
@@ -112,9 +112,8 @@ def make(
 ) -> Gateway:
     config = Config((SOURCE,), specs)
     known = snapshot or Catalogue({})
-    return Gateway(
-        config, known, stage.connector, unused_pins(), starts=lambda _spec, _known: eager
-    )
+    policy = RunPolicy(starts=lambda _spec, _known: eager)
+    return Gateway(config, known, stage.connector, unused_pins(), policy=policy)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Servers that replicas of a gateway divide among them, over upstreams of the test."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,34 @@ from msgspec.structs import replace
 from tests.gateway.test_gateway import SOURCE, A, B, Stage, known, play, ready, run, states
 from toolscript.config.servers import Config
 from toolscript.errors import NotConnectedError, NotOwnerError
-from toolscript.gateway.base import SILENT_CALLER, Caller, Failed, Forward, ServerOwnership
+from toolscript.gateway.base import (
+    SILENT_CALLER,
+    Caller,
+    CatalogueNews,
+    DatabaseState,
+    Failed,
+    Replication,
+    Serve,
+)
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.pins import DefinitionPins
-from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.gateway import RunPolicy
+from toolscript.gateway.replication import ReplicatedGateway
 from toolscript.types import ServerSpec
 
+Forward = Callable[[ServerSpec, str, dict[str, Any], Caller], Awaitable[dict[str, Any]]]
 ONE = ServerSpec(name="one", transport="stdio", command="one", instances="one")
 
 
-class Divided(ServerOwnership):
-    """What the test says that this replica owns."""
+class Divided(Replication):
+    """A replica that owns what the test says, beside others of which nothing is heard."""
 
-    def __init__(self, *owned: str) -> None:
+    replica = "this"
+
+    def __init__(self, *owned: str, forward: Forward | None = None) -> None:
         self.owned = set(owned)
         self._changed = anyio.Event()
+        self._forward = forward
 
     def follow(self, specs: Iterable[ServerSpec]) -> None:
         """Nothing is agreed on."""
@@ -42,6 +55,40 @@ class Divided(ServerOwnership):
         self.owned = set(owned)
         self._changed.set()
 
+    def load(self, specs: Iterable[ServerSpec]) -> Catalogue:
+        del specs
+        return Catalogue({})
+
+    def save(self, catalogue: Catalogue) -> None:
+        """Nothing is stored."""
+
+    async def news(self) -> CatalogueNews:
+        await anyio.sleep_forever()
+        return CatalogueNews()
+
+    def report_stale(self, server: str) -> None:
+        """Nobody is told."""
+
+    async def forward(
+        self, spec: ServerSpec, method: str, params: dict[str, Any], caller: Caller
+    ) -> dict[str, Any]:
+        assert self._forward
+        return await self._forward(spec, method, params, caller)
+
+    def accept(self, serve: Serve) -> None:
+        """Nothing is passed on."""
+
+    async def answer(self, body: bytes) -> bytes | None:
+        del body
+        return None
+
+    def url_of(self, replica: str) -> str | None:
+        del replica
+        return None
+
+    def state(self) -> DatabaseState:
+        raise AssertionError("nobody asks")
+
 
 @pytest.fixture
 def stage() -> Stage:
@@ -50,23 +97,21 @@ def stage() -> Stage:
     return stage
 
 
-def make(  # noqa: PLR0913 - what the gateway is made of
+def make(
     stage: Stage,
     folder: Path,
-    ownership: ServerOwnership,
+    replication: Replication,
     *specs: ServerSpec,
     snapshot: Catalogue | None = None,
     eager: bool = False,
-    forward: Forward | None = None,
-) -> Gateway:
-    return Gateway(
+) -> ReplicatedGateway:
+    return ReplicatedGateway(
+        replication,
         Config((SOURCE,), specs),
         snapshot or Catalogue({}),
         stage.connector,
         DefinitionPins(folder, "k"),
-        starts=lambda _spec, _known: eager,
-        ownership=ownership,
-        forward=forward,
+        policy=RunPolicy(starts=lambda _spec, _known: eager),
     )
 
 
@@ -166,7 +211,7 @@ def test_a_request_goes_to_the_owner_that_there_is_by_then(
     stage: Stage, tmp_path: Path, *, what: str
 ) -> None:
     """It waits here for a server that another replica gets, or there for an entry that is gone."""
-    ownership, other = Divided(*(["one"] if what == "loses" else [])), replace(ONE, args=("x",))
+    other = replace(ONE, args=("x",))
     entry = ONE if what == "loses" else other
 
     async def forward(
@@ -177,7 +222,8 @@ def test_a_request_goes_to_the_owner_that_there_is_by_then(
             raise NotOwnerError("it has another entry")
         return {"forwarded": method}
 
-    gateway = make(stage, tmp_path, ownership, ONE, forward=forward)
+    ownership = Divided(*(["one"] if what == "loses" else []), forward=forward)
+    gateway = make(stage, tmp_path, ownership, ONE)
 
     async def scene() -> None:
         answers, answered = list[dict[str, Any]](), anyio.Event()
@@ -214,10 +260,10 @@ def test_who_no_longer_owns_a_server_that_runs_once_stops_it(stage: Stage, tmp_p
             await until_running(stage, "a")
             assert list(gateway.catalogue.tools) == ["one__x"]
             with pytest.raises(NotOwnerError, match="not run by this replica"):
-                await gateway.request_as_owner("one", ONE.digest, "ping", {}, SILENT_CALLER)
+                await gateway.serve_replica("one", ONE.digest, "ping", {}, SILENT_CALLER)
             ownership.give("one")
             with pytest.raises(NotConnectedError):
-                await gateway.request_as_owner("one", "another", "ping", {}, SILENT_CALLER)
-            assert await gateway.request_as_owner("one", ONE.digest, "ping", {}, SILENT_CALLER)
+                await gateway.serve_replica("one", "another", "ping", {}, SILENT_CALLER)
+            assert await gateway.serve_replica("one", ONE.digest, "ping", {}, SILENT_CALLER)
 
     play(scene)

@@ -22,7 +22,8 @@ from toolscript.gateway.catalogue import ServerEntry
 from toolscript.graph.graph_data import server_of
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
-from toolscript.postgres.shared_stores import Shared
+from toolscript.postgres.key_value_store import DatabaseRecords
+from toolscript.postgres.shared_stores import SharedStores
 from toolscript.postgres.transfer import Files, InDatabase, Side, is_empty, steps
 from toolscript.storage.activity_log import MAX_ROWS, OUTCOMES, ActivityQuery, RecordedCall
 from toolscript.types import Grant, ToolSpec
@@ -33,8 +34,8 @@ ONE_NAME = ("tokens", "answers", "questions")
 
 
 @pytest.fixture
-def shared(database_url: str) -> Generator[Shared]:
-    shared = Shared(database_url, "default", KEY)
+def shared(database_url: str) -> Generator[SharedStores]:
+    shared = SharedStores(database_url, "default", KEY)
     shared.open()
     yield shared
     shared.close()
@@ -150,7 +151,7 @@ def copy(source: Side, target: Side) -> dict[str, int]:
 )
 @given(contents=CONTENTS, others=CONTENTS)
 def test_what_is_imported_and_exported_is_the_same(
-    shared: Shared,
+    shared: SharedStores,
     tmp_path_factory: pytest.TempPathFactory,
     contents: dict[str, Any],
     others: dict[str, Any],
@@ -173,7 +174,7 @@ def test_what_is_imported_and_exported_is_the_same(
     assert everything(stored) == before
 
 
-def test_a_token_counts_in_the_other_place(shared: Shared, tmp_path: Path) -> None:
+def test_a_token_counts_in_the_other_place(shared: SharedStores, tmp_path: Path) -> None:
     _, secret = TokenStore(tmp_path / "a", "key").create(Grant(), "mine")
     copy(Files(tmp_path / "a", "key", "hash"), InDatabase(shared))
     assert TokenStore(tmp_path, "key", shared.records("tokens")).find(secret)
@@ -186,13 +187,13 @@ def test_a_token_counts_in_the_other_place(shared: Shared, tmp_path: Path) -> No
 
 
 def test_logins_are_sealed_in_the_database_only(
-    shared: Shared, tmp_path: Path, postgres: PostgresServer
+    shared: SharedStores, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     del postgres
     files = Files(tmp_path, "key", "hash")
     files.records["logins"].write("a", b"the token")
     copy(files, InDatabase(shared))
-    content = shared.records("logins").read("a")
+    content = DatabaseRecords(shared.database, shared.feed, "default", "logins").read("a")
     assert content is not None
     assert b"the token" not in content
     target = tmp_path / "other"
@@ -213,7 +214,7 @@ def test_a_file_that_is_lost_is_not_imported_as_none(tmp_path: Path, store: str)
         files.check()
 
 
-def test_vectors_of_every_set_of_servers_are_imported(shared: Shared, tmp_path: Path) -> None:
+def test_vectors_of_every_set_of_servers_are_imported(shared: SharedStores, tmp_path: Path) -> None:
     vector = np.ones(3, np.float32)
     for number in ("1", "2"):
         files = Files(tmp_path, "key", number)
@@ -225,7 +226,9 @@ def test_vectors_of_every_set_of_servers_are_imported(shared: Shared, tmp_path: 
     assert vectors.keys() == {"t__1", "t__2"}
 
 
-def test_a_catalogue_with_a_value_of_any_kind_is_not_empty(shared: Shared, tmp_path: Path) -> None:
+def test_a_catalogue_with_a_value_of_any_kind_is_not_empty(
+    shared: SharedStores, tmp_path: Path
+) -> None:
     fillers: list[Callable[[Side], object]] = [
         lambda side: side.records["pins"].write("a", b""),
         lambda side: side.replace_entries([ServerEntry(name="a", digest="d", state="ready")]),

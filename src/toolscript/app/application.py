@@ -14,26 +14,25 @@ import anyio
 import anyio.to_thread
 
 from toolscript.app.activity_recorder import ActivityRecorder
+from toolscript.app.base import Stores
 from toolscript.app.builtin_tools import BuiltinTool
-from toolscript.app.call_approvals import Approvals
+from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.app.calls import Calls
-from toolscript.app.health import PUBLIC_STATS, DatabaseState, DownloadState, Health, search_stats
+from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
 from toolscript.app.kept_questions import KeptQuestions
 from toolscript.app.result_store import ResultStore
 from toolscript.app.reviewing import review
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.searching import Searches
 from toolscript.app.task_monitor import TaskMonitor
-from toolscript.app.tool_feed import ToolFeed
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
-from toolscript.gateway.base import Caller
+from toolscript.config.settings import CallSettings
+from toolscript.gateway.base import Caller, DatabaseState
+from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
-from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.graph.learning import Learning
-from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S, Feed, LiveIndex
+from toolscript.retrieval.live_index import Feed, LiveIndex
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scoped_skills import ScopedSkills
@@ -52,60 +51,48 @@ class App:
 
     Args:
         gateway: Connects to the servers and knows their tools.
-        engine: Searches the tools.
-        semantic: The engine's semantic signal, for the statistics.
-        snapshots: Where the catalogue is kept for the next start.
+        index: Searches the tools.
+        semantic: The semantic signal of the index, for the statistics.
         skills: Follows and searches the skills.
+        stores: Keep what outlives the application; closed once `running` has ended.
+        calls: Whether and how long a person is asked about a call, and what is recorded of it.
         builtin_tools: Tools that this process answers itself.
-        search_timeout_s: How long a search may take.
         follower: Takes over changes of the configuration; None follows none.
-        learning: Learns from calls; None learns nothing.
-        approvals: Asks a person about calls.
-        activity: Records calls; None records none.
-        questions: Keeps questions whose right tools are known.
-        close: Called once `running` has ended.
-        database: Says how the database is doing that several gateways share; None without one.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
         self,
         gateway: Gateway,
-        engine: SearchEngine,
+        index: LiveIndex[Catalogue],
         semantic: SemanticSignal,
-        snapshots: SnapshotStore,
         skills: SkillService,
+        stores: Stores,
         *,
+        calls: CallSettings,
         builtin_tools: Sequence[BuiltinTool] = (),
-        search_timeout_s: float = SEARCH_TIMEOUT_S,
         follower: Follower | None = None,
-        learning: Learning | None = None,
-        approvals: Approvals,
-        activity: ActivityRecorder | None = None,
-        questions: KeptQuestions | None = None,
-        close: Callable[[], object] | None = None,
-        database: Callable[[], DatabaseState] | None = None,
     ) -> None:
         self.permissions = ToolPermissions(gateway)
         """What is decided about calls without a person."""
-        self.approvals = approvals
+        self.approvals = Approvals(
+            RememberedAnswers(stores.records("answers")), calls.approval_timeout_s
+        )
         """Asks a person, and remembers the answers."""
         self.results = ResultStore()
         """Results that were too long for models."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self._skills = skills
-        self.learning = learning
-        """What is learned from use; None if nothing is."""
-        self.activity = activity
-        """Where surfaces record calls; None if none are recorded."""
-        self.questions = questions
-        """The questions that are kept; None if none are."""
-        self._close = close
-        self._database = database
+        self.learning = index.engine.learning
+        """Learns from use; None if nothing is learned."""
+        self.activity = ActivityRecorder(stores.activity, keep_arguments=calls.log_arguments)
+        """Records calls for surfaces."""
+        self.questions = KeptQuestions(stores.records("questions"))
+        """The questions whose right tools are known."""
+        self._stores = stores
         self._gateway = gateway
         self._semantic = semantic
-        self._feed = ToolFeed(gateway, snapshots, learning)
-        self._index = LiveIndex(engine, self._feed, search_timeout_s)
+        self._index = index
         self._builtin_tools = builtin_tools
         self._follower = follower
         self._searches = Searches(
@@ -113,7 +100,7 @@ class App:
         )
         self.search = self._searches.search
         """Finds tools, and skills if asked to: see `Searches.search`."""
-        self.call = Calls(self.catalogue, approvals, learning).call
+        self.call = Calls(self.catalogue, self.approvals, self.learning).call
         """Calls a tool: see `Calls.call`."""
         self.review = partial(review, gateway)
         """Approves and rejects tools: see `reviewing.review`."""
@@ -143,13 +130,11 @@ class App:
             self.tasks.check()
             raise
         finally:
-            self._feed.save(self._gateway.catalogue)
+            self._index.feed.save(self._gateway.catalogue)
             if self.learning is not None:
                 self.learning.close()
-            if self.activity is not None:
-                self.activity.close()
-            if self._close is not None:
-                self._close()
+            self.activity.close()
+            self._stores.close()
             self.results.close()
         self.tasks.check()
         if failure is not None:
@@ -161,9 +146,8 @@ class App:
             "index": self._index.run,
             "servers": self._gateway.run,
             "skills": self._skills.run,
+            "activity": self.activity.run,
         }
-        if self.activity is not None:
-            tasks["activity"] = self.activity.run
         if self._follower:
             tasks["configuration"] = partial(self._follower.run, self._configure)
         return tasks
@@ -177,7 +161,7 @@ class App:
     @property
     def feeds(self) -> tuple[Feed[Any], ...]:
         """The feeds of tools and of skills: each can be waited on for a change."""
-        return self._feed, self._skills.feed
+        return self._index.feed, self._skills.feed
 
     @property
     def profile(self) -> Profile:
@@ -209,7 +193,8 @@ class App:
     @property
     def database(self) -> DatabaseState | None:
         """How the database is doing that several gateways share; None without one."""
-        return self._database() if self._database is not None else None
+        replication = self._stores.replication
+        return replication.state() if replication else None
 
     async def ready(self) -> None:
         """Return when every server has settled and every tool and skill is fully indexed."""
@@ -280,20 +265,3 @@ class App:
         """Stops the servers that only a session has used, which has ended."""
         self._gateway.end_session(session)
         self.approvals.end_session(session)
-
-    async def request_as_owner(
-        self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
-    ) -> dict[str, Any]:
-        """Passes a request of another replica on to a server that this one runs.
-
-        Args:
-            server: The server's name.
-            digest: The digest of the server's entry in the other replica.
-            method: The method of MCP.
-            params: The method's parameters.
-            caller: Who asks.
-
-        Raises:
-            NotOwnerError: This replica does not run the server, or its entry is another one.
-        """
-        return await self._gateway.request_as_owner(server, digest, method, params, caller)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, TaskDiedError
+from toolscript.gateway.base import DatabaseState
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 
@@ -24,28 +25,6 @@ class DownloadState:
         progress = model.progress
         what = progress.what
         return cls(what, progress.done_bytes, progress.total_bytes) if what else None
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseState:
-    """How the database that several gateways share is doing, as this one sees it."""
-
-    answers: bool
-    """Whether it answered the last time that it was asked."""
-    problem: str
-    """Why it does not answer, or cannot be used; empty otherwise."""
-    fits: bool
-    """Whether its tables are those that this release works with."""
-    lag_s: float
-    """For how many seconds nothing has been heard of what other gateways change."""
-    leases: int
-    """How many servers this gateway lists for all."""
-    replicas: int
-    """How many gateways there are."""
-    connections: int
-    """How many connections are in use."""
-    max_connections: int
-    """How many this gateway may open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,14 +52,14 @@ class KeptQuestions:
     Methods block; any thread may call.
 
     Args:
-        records: Where the questions are.
-        place: Where that is, for people: the path of the file.
+        records: Has them.
         max_bytes: The most bytes that all questions together may have.
     """
 
-    def __init__(self, records: Records, place: str, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, records: Records, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self.place = place
+        self.place = records.location(_NAME)
+        """Their place, for people."""
         self._records = records
 
     def all(self) -> list[KeptQuestion]:

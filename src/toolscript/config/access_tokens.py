@@ -54,6 +54,12 @@ class _TokenFile(msgspec.Struct, frozen=True):
     tokens: tuple[Token, ...]
 
 
+def token_files(data_dir: Path, config_key: str) -> FileRecords:
+    """Returns the file of a configuration's tokens, and the mark that there were some."""
+    marker = data_dir / "run" / f"protected-{config_key}"
+    return FileRecords(data_dir / "tokens", f"-{config_key}.json", lambda _: marker)
+
+
 class TokenStore:
     """The tokens of one configuration, by default in a file that only its owner may read.
 
@@ -68,12 +74,11 @@ class TokenStore:
 
     def __init__(self, data_dir: Path, config_key: str, records: Records | None = None) -> None:
         self._data_dir = data_dir
-        marker = data_dir / "run" / f"protected-{config_key}"
-        files = FileRecords(data_dir / "tokens", f"-{config_key}.json", lambda _: marker)
+        files = token_files(data_dir, config_key)
         self.path = files.path(_NAME)
         """The file, if there are no ``records``."""
         self._records: Records = records or files
-        self._place = "the database" if records else str(self.path)
+        self._place = self._records.location(_NAME)
         self._known: tuple[str, tuple[Token, ...]] | None = None
         """The stamp of the latest reading, and the tokens; set at once, as several threads ask."""
 

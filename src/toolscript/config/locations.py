@@ -47,6 +47,20 @@ def project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
     return None
 
 
+def home(environ: Mapping[str, str]) -> str:
+    """Returns the home directory; empty if there is none."""
+    directory = environ.get("HOME") or str(Path.home())
+    return directory if Path(directory).is_dir() else ""
+
+
+def here() -> str:
+    """Returns the working directory; empty if it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
 def home_file(environ: Mapping[str, str]) -> Path:
     """Returns the path of the user's own file, whether it exists or not."""
     return Path(environ.get("HOME") or Path.home()) / FILE_NAME

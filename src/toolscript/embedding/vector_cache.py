@@ -23,6 +23,11 @@ _Wanted: TypeAlias = Mapping[str, str] | None
 """See `VectorCache.load`."""
 
 
+def sqlite_cache(directory: Path, name: str, *, is_fallback: bool) -> "SqliteVectorCache":
+    """Returns the cache of a file name in a directory; one apart for a model that stands in."""
+    return SqliteVectorCache((directory / FALLBACK if is_fallback else directory) / name)
+
+
 class SqliteVectorCache:
     """A `VectorCache` in the table ``vectors`` of a `BlobStore` file.
 

@@ -1,10 +1,10 @@
 """The protocols of upstreams, their callers, and the state that replicas of a gateway share."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-import anyio
 import msgspec
 
 from toolscript.errors import RefusedError
@@ -179,41 +179,6 @@ class Connect(Protocol):
         ...
 
 
-class ServerOwnership(Protocol):
-    """Says which servers this replica of the gateway lists, and runs alone if only one may.
-
-    Every method but `changed` returns at once.
-    """
-
-    def follow(self, specs: Iterable[ServerSpec]) -> None:
-        """Replaces the servers whose owners are agreed on with the other replicas."""
-        ...
-
-    def owns(self, spec: ServerSpec) -> bool:
-        """Whether this replica owns the server now."""
-        ...
-
-    async def changed(self) -> None:
-        """Returns once the servers that this replica owns may have changed since the last call."""
-        ...
-
-
-class SoleOwnership(ServerOwnership):
-    """The ownership of a gateway that has no other replicas: it owns every server."""
-
-    def follow(self, specs: Iterable[ServerSpec]) -> None:
-        """See `ServerOwnership`."""
-
-    def owns(self, spec: ServerSpec) -> bool:
-        """See `ServerOwnership`."""
-        del spec
-        return True
-
-    async def changed(self) -> None:
-        """See `ServerOwnership`."""
-        await anyio.sleep_forever()
-
-
 class CatalogueStore(Protocol):
     """Keeps the entries of servers for the next start. Methods block for a moment."""
 
@@ -240,8 +205,64 @@ class CatalogueNews(msgspec.Struct, frozen=True):
     """Servers whose tools, as another replica saw them, differ from the stored ones."""
 
 
-class SharedCatalogue(CatalogueStore, Protocol):
-    """A store that several replicas share: each stores the entries of the servers it owns."""
+FORWARDED = "/cluster/request"
+"""The path at which a replica takes requests that others pass on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseState:
+    """How the database that several gateways share is doing, as this one sees it."""
+
+    answers: bool
+    """Whether it answered the last time that it was asked."""
+    problem: str
+    """Why it does not answer, or cannot be used; empty otherwise."""
+    fits: bool
+    """Whether its tables are those that this release works with."""
+    lag_s: float
+    """For how many seconds nothing has been heard of what other gateways change."""
+    leases: int
+    """How many servers this gateway lists for all."""
+    replicas: int
+    """How many gateways there are."""
+    connections: int
+    """How many connections are in use."""
+    max_connections: int
+    """How many this gateway may open."""
+
+
+Serve = Callable[[str, str, str, dict[str, Any], Caller], Awaitable[dict[str, Any]]]
+"""Answers a request as the owner of its server: name, digest, method, parameters, caller."""
+
+
+class Replication(CatalogueStore, Protocol):
+    """The replicas of a gateway: which owns a server, what they have listed, and the way to them.
+
+    As a `CatalogueStore` it is shared: each replica stores the entries of the servers it owns.
+    """
+
+    replica: str
+    """Stands for this process."""
+
+    def follow(self, specs: Iterable[ServerSpec]) -> None:
+        """Replaces the servers whose owners are agreed on with the others. Returns at once."""
+        ...
+
+    def owns(self, spec: ServerSpec) -> bool:
+        """Whether this replica owns the server now. Returns at once."""
+        ...
+
+    async def changed(self) -> None:
+        """Returns once the servers that this replica owns may have changed since the last call."""
+        ...
+
+    def state(self) -> DatabaseState:
+        """Returns how the database is doing that the replicas share. Asks it nothing."""
+        ...
+
+    def url_of(self, replica: str) -> str | None:
+        """Returns the address of a replica; None if it is gone."""
+        ...
 
     async def news(self) -> CatalogueNews:
         """Waits for changes of other replicas, and returns those since the last call."""
@@ -251,21 +272,24 @@ class SharedCatalogue(CatalogueStore, Protocol):
         """Has the owner of a server list its tools again. Returns at once."""
         ...
 
-
-FORWARDED = "/cluster/request"
-"""The path at which a replica takes requests that others pass on."""
-
-
-class Forward(Protocol):
-    """Passes requests on to the replica that runs a server."""
-
-    async def __call__(
+    async def forward(
         self, spec: ServerSpec, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        """Returns the server's result; raises the errors of `Upstream.send`.
+        """Passes a request on to the replica that runs a server, and returns its result.
 
-        Raises `NotOwnerError` if no replica has taken the request, which may be tried again.
-        A request that may have been executed is not sent again: it ends with an `UpstreamError`
-        that says so.
+        Raises what `Upstream.send` raises, and `NotOwnerError` if no replica has taken the
+        request, which may be tried again. A request that may have been executed is not sent
+        again: it ends with an `UpstreamError` that says so.
+        """
+        ...
+
+    def accept(self, serve: Serve) -> None:
+        """Has ``serve`` answer the requests that other replicas pass on."""
+        ...
+
+    async def answer(self, body: bytes) -> bytes | None:
+        """Answers a request that another replica has passed on, once `accept` was called.
+
+        Returns the body of the answer; None if ``body`` is no request of a replica for this one.
         """
         ...

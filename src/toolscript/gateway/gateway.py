@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,8 @@ from toolscript.errors import InputError, NotConnectedError, NotOwnerError
 from toolscript.gateway.base import (
     Caller,
     Connect,
-    Forward,
     Ready,
     Report,
-    ServerOwnership,
-    SharedCatalogue,
-    SoleOwnership,
 )
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definition_approval import DefinitionApproval
@@ -34,7 +31,6 @@ from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process.stderr_log import last_lines
 from toolscript.gateway.process_limit import ProcessLimit
-from toolscript.gateway.replica_sync import ReplicaSync
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable
 from toolscript.text.redaction import redact
@@ -48,9 +44,24 @@ from toolscript.types import (
     tool_id,
 )
 
-OWNER_PATIENCE_S = 20.0
-"""How long the owner of a server, which another replica may have to become, is waited for."""
-OWNER_PAUSE_S = 0.1
+
+@dataclass(frozen=True, slots=True)
+class RunPolicy:
+    """Which servers run, and for how long."""
+
+    starts: Callable[[ServerSpec, ServerEntry], bool] = lambda _spec, _known: True
+    """Whether a server that the snapshot knows is started at once. Any other rests until a request
+    needs it."""
+    idle_s: float = 0
+    """Seconds without a request after which a server is stopped; 0 for never. A server may have
+    its own."""
+    max_processes: int = 0
+    """The greatest number of servers that run at a time; 0 for any number."""
+    only: str | None = None
+    """The one server that may be connected to; None for all."""
+
+
+RUN_ALL = RunPolicy()
 
 
 class Gateway:
@@ -61,17 +72,9 @@ class Gateway:
         known: The snapshot to start from: an entry counts until its server reports.
         connector: Returns what makes upstreams; its imports take most of a second.
         pins: The definitions that were accepted.
-        starts: Whether a server that the snapshot knows is started at once. Any other rests
-            until a request needs it.
-        idle_s: Seconds without a request after which a server is stopped; 0 for never. A server
-            may have its own.
-        max_processes: How many servers may run at a time; 0 for any number.
+        policy: Which servers run, and for how long.
         project: The folder that counts as the project of callers that name none.
-        only: The one server that may be connected to; None for all.
-        ownership: Says which servers this replica lists; None without other replicas.
-        shared: Where replicas tell each other what servers list; None without other replicas.
-        forward: Passes requests on to the replica that runs a server alone; None without others.
-        logs: The folder of what servers write on standard error.
+        logs: The folder of the files that have what servers write on standard error.
     """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
@@ -81,35 +84,22 @@ class Gateway:
         connector: Callable[[], Connect],
         pins: DefinitionPins,
         *,
-        starts: Callable[[ServerSpec, ServerEntry], bool] = lambda _spec, _known: True,
-        idle_s: float = 0,
-        max_processes: int = 0,
+        policy: RunPolicy = RUN_ALL,
         project: str = "",
-        only: str | None = None,
-        ownership: ServerOwnership | None = None,
-        shared: SharedCatalogue | None = None,
-        forward: Forward | None = None,
         logs: Path = Path(),
     ) -> None:
         self.config = config
         self._connector = connector
-        self._starts = starts
-        self._idle_s = idle_s
-        self._limit = ProcessLimit(max_processes)
+        self._policy = policy
+        self._limit = ProcessLimit(policy.max_processes)
         self.project = project
         self._projects = {project}
         self._tasks: TaskGroup | None = None
-        self._ownership = ownership or SoleOwnership()
-        self._forward = forward
         self._logs = logs
-        wanted = [spec for spec in _enabled(config) if only in {None, spec.name}]
-        self._ownership.follow(wanted)
         self._catalogue = ObservableCatalogue(known)
+        wanted = [spec for spec in enabled(config) if policy.only in {None, spec.name}]
         self._managed = {spec.name: self._manage(spec) for spec in wanted}
         self._approval = DefinitionApproval(pins, self._catalogue, self._managed)
-        self._sync = ReplicaSync(
-            shared, self._ownership, self._approval, self._catalogue, self._managed
-        )
         self._running: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """Held by the task of the server of this name."""
         self._loading = anyio.Lock()
@@ -119,6 +109,11 @@ class Gateway:
     def catalogue(self) -> Catalogue:
         """The tools of all servers as they are known now."""
         return self._catalogue.current
+
+    def owns(self, spec: ServerSpec) -> bool:
+        """Whether this process lists the tools of a server, and may run one that only one runs."""
+        del spec
+        return True
 
     async def changed(self, seen: Catalogue | None) -> Catalogue:
         """Returns the catalogue, once it is another than ``seen``."""
@@ -146,23 +141,24 @@ class Gateway:
                 self._tasks = tasks
                 for managed in self._managed.values():
                     tasks.start_soon(self._hold, managed, name=managed.spec.name)
-                tasks.start_soon(self._sync.run)
-                while True:
-                    self._note_owners()
-                    await self._ownership.changed()
+                await self._watch(tasks)
         finally:
             if self._connect is not None:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(self._connect.close)
+
+    async def _watch(self, tasks: TaskGroup) -> None:
+        """Watches whatever else decides which servers run, until cancelled."""
+        del tasks
+        await anyio.sleep_forever()
 
     def configure(self, config: Config) -> None:
         """Changes the configuration. Servers whose entry is the same stay connected.
 
         What is known of a changed server counts until the new connection has settled.
         """
-        wanted = {spec.name: spec for spec in _enabled(config)}
+        wanted = {spec.name: spec for spec in enabled(config)}
         self.config = config
-        self._ownership.follow(wanted.values())
         for name, managed in list(self._managed.items()):
             if name not in wanted or wanted[name].digest != managed.spec.digest:
                 self._end(managed)
@@ -176,43 +172,10 @@ class Gateway:
     ) -> dict[str, Any]:
         """Passes a request on to the instance of a server that serves the caller.
 
-        See `Upstream.send`. A server that one replica runs may be asked in another replica.
+        See `Upstream.send`.
         """
-        deadline = anyio.current_time() + OWNER_PATIENCE_S
-        while True:
-            managed = self._managed.get(server)
-            if managed is None:
-                raise NotConnectedError(f"{server} is not connected to by this process")
-            spec = managed.spec
-            try:
-                if self._forward and spec.instances == "one" and not self._ownership.owns(spec):
-                    return await self._forward(spec, method, params, caller)
-                return await self._dispatch(managed, method, params, caller)
-            except NotOwnerError:
-                if anyio.current_time() > deadline:
-                    raise
-            await anyio.sleep(OWNER_PAUSE_S)
-
-    async def request_as_owner(
-        self, server: str, digest: str, method: str, params: dict[str, Any], caller: Caller
-    ) -> dict[str, Any]:
-        """Does what `route` does, for another replica, which takes this one for the owner.
-
-        Raises `NotOwnerError` if it is not, or its entry has not this ``digest``.
-        """
-        managed = self._managed.get(server)
-        if (
-            managed is None
-            or managed.spec.digest != digest
-            or not self._ownership.owns(managed.spec)
-        ):
-            raise _not_owner(server)
-        return await self._dispatch(managed, method, params, caller)
-
-    async def _dispatch(
-        self, managed: ManagedServer, method: str, params: dict[str, Any], caller: Caller
-    ) -> dict[str, Any]:
-        spec, server = managed.spec, managed.spec.name
+        managed = self.managed(server)
+        spec = managed.spec
         async with managed.queue.turn(caller.session_id or id(caller.session_key)):
             while self._managed.get(server) is managed:
                 instance = managed.instances.of(caller)
@@ -223,9 +186,16 @@ class Gateway:
                     if instance is managed.instances.default:
                         break
                     await instance.removed.wait()
-        if spec.instances == "one" and not self._ownership.owns(spec):
-            raise _not_owner(server)
+        if spec.instances == "one" and not self.owns(spec):
+            raise NotOwnerError(f"{server} is not run by this replica; try again")
         raise NotConnectedError(f"{server} has just been reconfigured; try again")
+
+    def managed(self, server: str) -> ManagedServer:
+        """Returns a server that this process connects to; raises `NotConnectedError` for others."""
+        managed = self._managed.get(server)
+        if managed is None:
+            raise NotConnectedError(f"{server} is not connected to by this process")
+        return managed
 
     @property
     def separates_callers(self) -> bool:
@@ -266,7 +236,7 @@ class Gateway:
 
         What is secret in its entry is blanked. Raises `InputError` for a server without a log.
         """
-        specs = _enabled(self.config)
+        specs = enabled(self.config)
         if not any(spec.name == server and spec.transport == "stdio" for spec in specs):
             raise InputError(f"{server} has no log here: it is no program that is started")
         path, lines = last_lines(self._logs, server, count)
@@ -318,33 +288,6 @@ class Gateway:
         for spec, chosen in self._by_server(held):
             await self._approval.reject(spec, chosen)
 
-    async def adopt(self, entry: ServerEntry) -> None:
-        """See `ReplicaSync.adopt`."""
-        await self._sync.adopt(entry)
-
-    def _note_owners(self) -> None:
-        """Has the servers listed that this replica owns now, and stops those it may not run."""
-        for managed in list(self._managed.values()):
-            was_owned, managed.is_owned = managed.is_owned, self._ownership.owns(managed.spec)
-            if managed.is_owned and not was_owned:
-                entry = self._known(managed.spec)
-                if entry is None or self._starts(managed.spec, entry):
-                    managed.instances.default.start()
-            elif was_owned and not managed.is_owned and managed.spec.instances == "one":
-                self._end(managed)
-                self._begin(managed.spec)
-
-    async def _await_owner(self, managed: ManagedServer) -> None:
-        """Lists a server here that its owner, in another replica, does not list in time."""
-        if not managed.settled.is_set():
-            await self._sync.adopt_stored(managed)
-        with anyio.move_on_after(OWNER_PATIENCE_S):
-            await managed.settled.wait()
-        if managed.spec.instances == "one":
-            managed.settled.set()
-        elif not managed.settled.is_set():
-            managed.instances.default.start()
-
     def _known(self, spec: ServerSpec) -> ServerEntry | None:
         entry = self.catalogue.servers.get(spec.name)
         return entry if entry is not None and entry.digest == spec.digest else None
@@ -365,8 +308,8 @@ class Gateway:
 
     def _manage(self, spec: ServerSpec) -> ManagedServer:
         known = self._known(spec)
-        is_owned = self._ownership.owns(spec)
-        rests = not is_owned or (known is not None and not self._starts(spec, known))
+        is_owned = self.owns(spec)
+        rests = not is_owned or (known is not None and not self._policy.starts(spec, known))
 
         def make(expanded: ServerSpec, temporary: bool) -> Instance:  # noqa: FBT001 - of two kinds
             return Instance(
@@ -374,7 +317,7 @@ class Gateway:
                 self._client,
                 lambda event: self._take(managed, event),
                 self._limit,
-                idle_s=self._idle_s if spec.idle_timeout_s is None else spec.idle_timeout_s,
+                idle_s=self._policy.idle_s if spec.idle_timeout_s is None else spec.idle_timeout_s,
                 is_known=rests and not temporary,
                 is_temporary=temporary,
             )
@@ -396,11 +339,12 @@ class Gateway:
             async with self._running[name]:
                 if self._managed.get(name) is not managed:
                     return  # it has been released already
-                if not managed.is_owned and self._tasks is not None:
-                    self._tasks.start_soon(self._await_owner, managed)
-                await managed.run(managed.instances.default)
+                await self._run(managed)
         finally:
             managed.instances.end()
+
+    async def _run(self, managed: ManagedServer) -> None:
+        await managed.run(managed.instances.default)
 
     async def _hold_temporary(self, managed: ManagedServer, instance: Instance) -> None:
         """Runs an instance beside a server's default one, until it is idle."""
@@ -468,11 +412,7 @@ class Gateway:
             return False
         managed.reported = True
         before = self.catalogue.servers.get(spec.name)
-        failed_alone = not spec.is_single and not isinstance(event, Ready)
-        same = self._known(spec)
-        stays = failed_alone and same and same.state == "ready"
-        unowned = before if not managed.is_owned else None
-        if stays or (unowned and self._note_unowned(managed, unowned, event)):
+        if self._keeps_entry(managed, event):
             managed.settled.set()
             return True
         entry = ServerEntry(
@@ -492,22 +432,13 @@ class Gateway:
         managed.settled.set()
         return entry.state == "ready"
 
-    def _note_unowned(self, managed: ManagedServer, before: ServerEntry, event: Report) -> bool:
-        """Takes a report of a server whose owner says what it lists.
-
-        Returns whether the entry stays as it is: that it fails here says nothing elsewhere. Has
-        the owner look where other tools are seen here.
-        """
-        if not isinstance(event, Ready):
-            return before.state == "ready"
-        if (before.tools, before.held) != (event.tools, event.held):
-            self._sync.report_stale(managed.spec.name)
-        return False
+    def _keeps_entry(self, managed: ManagedServer, report: Report) -> bool:
+        """Whether a report changes nothing in the entry: one of several instances has failed."""
+        known = self._known(managed.spec)
+        is_alone = managed.spec.is_single or isinstance(report, Ready)
+        return not is_alone and known is not None and known.state == "ready"
 
 
-def _not_owner(server: str) -> NotOwnerError:
-    return NotOwnerError(f"{server} is not run by this replica; try again")
-
-
-def _enabled(config: Config) -> list[ServerSpec]:
+def enabled(config: Config) -> list[ServerSpec]:
+    """Returns the servers of a configuration that may be connected to."""
     return [spec for spec in config.servers if not spec.disabled]

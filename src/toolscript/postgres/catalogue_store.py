@@ -1,4 +1,4 @@
-"""Stores the catalogue's server entries in PostgreSQL: the `SharedCatalogue` of gateways.
+"""Stores the catalogue's server entries in PostgreSQL: the `Replication` of gateways.
 
 There is one row per server, which only the holder of the server's lease writes. The change feed
 tells the other replicas of it in the same transaction.
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolscript.errors import DatabaseUnavailableError
-from toolscript.gateway.base import CatalogueNews, SharedCatalogue
+from toolscript.gateway.base import CatalogueNews, CatalogueStore
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.snapshot import SETTLED
 from toolscript.postgres.change_feed import ChangeFeed
@@ -37,8 +37,8 @@ set content = excluded.content, version = record.version + 1, changed_at = clock
 """
 
 
-class DatabaseCatalogue(SharedCatalogue):
-    """See `SharedCatalogue`.
+class DatabaseCatalogue(CatalogueStore):
+    """The catalogue that replicas share; see `Replication`.
 
     Args:
         database: Where the entries are.
@@ -97,14 +97,14 @@ class DatabaseCatalogue(SharedCatalogue):
             self._problem = ""
 
     async def news(self) -> CatalogueNews:
-        """See `SharedCatalogue`."""
+        """See `Replication`."""
         await self._signal.wait()
         with self._guard:
             news, self._news = self._news, CatalogueNews()
         return news
 
     def report_stale(self, server: str) -> None:
-        """See `SharedCatalogue`."""
+        """See `Replication`."""
 
         async def report() -> None:
             await self._database.execute(lambda c: self._feed.add(c, _STALE_STORE, server))

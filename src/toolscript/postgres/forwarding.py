@@ -23,7 +23,7 @@ from toolscript.errors import (
     RefusedError,
     UpstreamError,
 )
-from toolscript.gateway.base import FORWARDED, Caller, Forward
+from toolscript.gateway.base import FORWARDED, Caller
 from toolscript.gateway.raw_results import RawResult, is_moderate
 from toolscript.postgres.leases import Leases
 from toolscript.types import ServerSpec
@@ -96,8 +96,8 @@ class _ForwardedCaller(Caller):
         return self._request.project
 
 
-class Forwarder(Forward):
-    """See `Forward`.
+class Forwarder:
+    """Passes requests on to the replica that runs a server; see `Replication.forward`.
 
     Args:
         leases: Say which replica owns a server.
@@ -112,10 +112,10 @@ class Forwarder(Forward):
         timeout = httpx2.Timeout(None, connect=CONNECT_S)
         self._client = httpx2.AsyncClient(limits=limits, timeout=timeout)
 
-    async def __call__(
+    async def forward(
         self, spec: ServerSpec, method: str, params: dict[str, Any], caller: Caller
     ) -> dict[str, Any]:
-        """See `Forward`."""
+        """See `Replication`."""
         owner = self._leases.owner_of(spec)
         if owner is None or owner[0] == self._leases.replica:
             raise NotOwnerError(f"{spec.name} is run by one replica, and none runs it yet")

@@ -90,6 +90,11 @@ class DatabaseRecords:
         """The values that this process has locked, by name."""
         feed.subscribe(store, self._read_again)
 
+    def location(self, name: str) -> str:
+        """See `Records`."""
+        del name
+        return "the database"
+
     def load(self) -> None:
         """Copies every value, so that reading asks the database for none from now on.
 
@@ -230,6 +235,7 @@ class SealedRecords:
         self._records = records
         self._key = key
         self._purpose = purpose
+        self.location = records.location
         self.names = records.names
         self.delete = records.delete
         self.was_written = records.was_written

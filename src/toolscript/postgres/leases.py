@@ -103,7 +103,7 @@ class _Holding:
 
 
 class Leases:
-    """The leases of one replica; see `ServerOwnership`.
+    """The leases of one replica; see `Replication`.
 
     Args:
         database: Where the leases are.
@@ -150,7 +150,7 @@ class Leases:
         self._task: asyncio.Future[Any] | None = None
 
     def follow(self, specs: Iterable[ServerSpec]) -> None:
-        """See `ServerOwnership`."""
+        """See `Replication`."""
         names = {lease_name(spec.name, spec.digest): spec.instances == "one" for spec in specs}
         self._names, self._staying = (
             sorted(names),
@@ -159,7 +159,7 @@ class Leases:
         self._hurry()
 
     def owns(self, spec: ServerSpec) -> bool:
-        """See `ServerOwnership`.
+        """See `Replication`.
 
         While the database does not answer, a lease that was held counts on: no other replica can
         take it over without the database. Only what is written asks for more; see `fence`.
@@ -202,7 +202,7 @@ class Leases:
         return len(self._holding.urls)
 
     async def changed(self) -> None:
-        """See `ServerOwnership`."""
+        """See `Replication`."""
         await self._signal.wait()
 
     async def fence(self, connection: Connection, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Sets up a gateway as one of several that share a database."""
 
-from toolscript.app.health import DatabaseState
 from toolscript.config.secret_key import SecretKey
+from toolscript.gateway.base import DatabaseState, Serve
 from toolscript.postgres.catalogue_store import DatabaseCatalogue
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
@@ -9,11 +9,11 @@ from toolscript.postgres.forwarding import ForwardedRequests, Forwarder
 from toolscript.postgres.leases import Leases
 
 
-class Replication:
-    """The parts of one replica, over one database.
+class DatabaseReplication:
+    """See `Replication`. The parts of one replica, over one database.
 
     Args:
-        database: What the replicas share.
+        database: The replicas share it.
         feed: Tells of changes.
         catalogue: The name of the catalogue.
         key: Seals requests between replicas.
@@ -21,7 +21,7 @@ class Replication:
         url: The address at which the other replicas reach this one.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what `Shared` has
+    def __init__(  # noqa: PLR0913, PLR0917 - what `SharedStores` has
         self,
         database: Database,
         feed: ChangeFeed,
@@ -30,15 +30,34 @@ class Replication:
         replica: str,
         url: str,
     ) -> None:
-        self.leases = Leases(database, feed, catalogue, url, replica=replica)
-        self.catalogue = DatabaseCatalogue(database, feed, catalogue, self.leases)
-        self.forward = Forwarder(self.leases, key)
-        self.requests = ForwardedRequests(replica, key)
+        self.replica = replica
+        self.leases = leases = Leases(database, feed, catalogue, url, replica=replica)
+        self.follow, self.owns, self.changed = leases.follow, leases.owns, leases.changed
+        self.url_of = leases.url_of
+        entries = DatabaseCatalogue(database, feed, catalogue, leases)
+        self.load, self.save = entries.load, entries.save
+        self.news, self.report_stale = entries.news, entries.report_stale
+        self.forward = Forwarder(leases, key).forward
+        self._requests = ForwardedRequests(replica, key)
+        self._serve: Serve | None = None
         self._database = database
         self._feed = feed
 
+    def accept(self, serve: Serve) -> None:
+        """See `Replication`."""
+        self._serve = serve
+
+    async def answer(self, body: bytes) -> bytes | None:
+        """See `Replication`."""
+        sent = self._requests.open(body)
+        if sent is None or self._serve is None:
+            return None
+        caller = self._requests.caller_of(sent)
+        work = self._serve(sent.server, sent.digest, sent.method, sent.params, caller)
+        return await self._requests.answer(sent, work)
+
     def state(self) -> DatabaseState:
-        """Returns how the database is doing. Asks it nothing."""
+        """See `Replication`."""
         problem = self._database.problem
         return DatabaseState(
             answers=not problem,

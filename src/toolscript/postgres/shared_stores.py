@@ -12,17 +12,19 @@ from toolscript.postgres.database import Database
 from toolscript.postgres.driver import driver
 from toolscript.postgres.graph_store import DatabaseGraphStore
 from toolscript.postgres.key_value_store import DatabaseRecords, SealedRecords
-from toolscript.postgres.replica import Replication
+from toolscript.postgres.large_catalogue import LargeCatalogue
+from toolscript.postgres.replica import DatabaseReplication
 from toolscript.postgres.vector_cache import DatabaseVectorCache
+from toolscript.storage.base import Records
 
 STALE_TOKENS_S = 300.0
 """How long the tokens that are known count while the database does not answer."""
 
 
-class Shared:
-    """The database of several gateways, and the stores in it.
+class SharedStores:
+    """See `Stores`. Those in the database of several gateways.
 
-    `open` connects. A gateway calls `start` after it, and has copies of all values from then on;
+    `open` connects. A gateway calls `join` after it, and has copies of all values from then on;
     a command asks the database for each. `close` disconnects.
 
     Args:
@@ -41,8 +43,8 @@ class Shared:
         self.replica = secrets.token_hex(8)
         """Stands for this process."""
         self.feed = ChangeFeed(self.database, catalogue, direct_url or url)
-        self.replication: Replication | None = None
-        """What makes this process one of several replicas; None before `join`."""
+        self.replication: DatabaseReplication | None = None
+        """None before `join`."""
         self._stores: dict[str, DatabaseRecords] = {}
         for store in ("pins", "answers", "questions"):
             self._stores[store] = DatabaseRecords(self.database, self.feed, catalogue, store)
@@ -53,49 +55,53 @@ class Shared:
             self.database, self.feed, catalogue, "tokens", max_age_s=STALE_TOKENS_S
         )
 
-    def records(self, store: str) -> DatabaseRecords:
-        """Returns the values of one store: tokens, pins, answers, questions or sealed logins."""
-        return self._stores[store]
+    def records(self, store: str) -> Records:
+        """See `Stores`. Logins are sealed."""
+        return self.logins if store == "logins" else self._stores[store]
 
     @cached_property
     def logins(self) -> SealedRecords:
         """The logins to servers."""
-        return SealedRecords(self.records("logins"), self.key, "login")
+        return SealedRecords(self._stores["logins"], self.key, "login")
 
-    @cached_property
+    @property
     def graph(self) -> DatabaseGraphStore:
-        """What was learned from calls."""
+        """See `Stores`."""
         return DatabaseGraphStore(self.database, self.feed, self.catalogue)
 
-    @cached_property
-    def vectors(self) -> DatabaseVectorCache:
-        """The vectors of every text that any gateway has embedded."""
+    def vectors(self, servers: str = "", *, is_fallback: bool = False) -> DatabaseVectorCache:
+        """See `Stores`. One cache has the vectors of every text, of all servers and models."""
+        del servers, is_fallback
         return DatabaseVectorCache(self.database)
 
-    @cached_property
+    @property
     def activity(self) -> DatabaseActivityStore:
-        """The log of calls."""
+        """See `Stores`."""
         return DatabaseActivityStore(self.database, self.catalogue)
 
     def open(self) -> None:
         """Connects; raises `DatabaseUnavailableError` or `SchemaVersionError`."""
         self.database.open()
 
-    def start(self) -> None:
-        """Follows the changes of other gateways, and copies every value.
+    def candidates(self) -> LargeCatalogue | None:
+        """See `Stores`."""
+        if self.replication is None:  # a command searches in memory
+            return None
+        index = LargeCatalogue(self.database, self.feed, self.catalogue, self.replication.leases)
+        index.open()
+        if not index.is_built:
+            raise ConfigError(
+                f"TOOLSCRIPT_CANDIDATES is database, but the catalogue {self.catalogue} has no "
+                "index; make one with: toolscript database rebuild"
+            )
+        return index
 
-        Raises `DatabaseUnavailableError`.
-        """
+    def join(self, url: str) -> None:
+        """See `Stores`. Servers are owned once an application follows them."""
         self.feed.start()
         for records in self._stores.values():
             records.load()
-
-    def join(self, url: str) -> None:
-        """Becomes one of the replicas of a gateway, which the others reach at ``url``.
-
-        Comes after `start`. Servers are owned once an application follows them.
-        """
-        self.replication = Replication(
+        self.replication = DatabaseReplication(
             self.database, self.feed, self.catalogue, self.key, self.replica, url
         )
         self.replication.leases.start()
@@ -107,8 +113,18 @@ class Shared:
         self.database.close()
 
 
-def shared_of(settings: Settings) -> Shared:
-    """Returns what the gateways with these settings share, which have a database. Not connected.
+def open_stores(settings: Settings) -> SharedStores:
+    """Returns the stores that gateways with these settings share, connected.
+
+    Raises `ConfigError`, `DatabaseUnavailableError` or `SchemaVersionError`.
+    """
+    stores = shared_of(settings)
+    stores.open()
+    return stores
+
+
+def shared_of(settings: Settings) -> SharedStores:
+    """Returns the same, not connected.
 
     Raises `ConfigError` if the driver or the secret key is missing.
     """
@@ -119,7 +135,7 @@ def shared_of(settings: Settings) -> Shared:
             "give all gateways the same, as from: openssl rand -base64 32"
         )
     key = SecretKey(settings.server.secret_key, settings.server.secret_key_previous)
-    return Shared(address, settings.database.catalogue, key, settings.database.direct_url)
+    return SharedStores(address, settings.database.catalogue, key, settings.database.direct_url)
 
 
 def address_of(settings: Settings) -> str:

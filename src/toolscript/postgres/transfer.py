@@ -20,7 +20,7 @@ from toolscript.graph.usage import Usage
 from toolscript.postgres.activity_store import DatabaseActivityStore
 from toolscript.postgres.graph_store import DatabaseGraphStore
 from toolscript.postgres.key_value_store import DatabaseRecords
-from toolscript.postgres.shared_stores import Shared
+from toolscript.postgres.shared_stores import SharedStores
 from toolscript.postgres.vector_cache import DatabaseVectorCache
 from toolscript.storage.activity_log import MAX_ROWS, ActivityLog, ActivityQuery
 from toolscript.storage.base import ActivityStorage, LostRecordError, Records
@@ -131,7 +131,7 @@ class Files:
 class InDatabase:
     """What the gateways of one catalogue share; see `Side`."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SharedStores) -> None:
         names = ("tokens", "pins", "answers", "questions")
         self.records: Mapping[str, Records] = {
             **{name: shared.records(name) for name in names},

@@ -69,7 +69,7 @@ class SearchEngine:
         self.profile = profile
         self._lexical = lexical or LexicalSignal()
         self._semantic = semantic
-        self._learning = learning
+        self.learning = learning
         self._capabilities = CapabilityReader(self._lexical.stemmer)
         self._writing = threading.Lock()
         self._elsewhere = elsewhere
@@ -192,12 +192,10 @@ class SearchEngine:
             self._state = replace(self._state, semantic=semantic, forecast=forecast)
 
     def _forecast(self, corpus: Corpus, semantic: SemanticIndex | None) -> Forecast | None:
-        if self._learning is None:
+        if self.learning is None:
             return None
         servers = [document.server for document in corpus.documents]
-        return self._learning.set_corpus(
-            corpus.ids, servers, semantic.vectors if semantic else None
-        )
+        return self.learning.set_corpus(corpus.ids, servers, semantic.vectors if semantic else None)
 
 
 def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floating]) -> Rows:

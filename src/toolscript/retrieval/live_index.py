@@ -66,7 +66,7 @@ class LiveIndex(Generic[C]):
         self.engine = engine
         self.fault = ""
         """Why the index is out of date; empty while it is not."""
-        self._feed = feed
+        self.feed = feed
         self._search_timeout_s = search_timeout_s
         self._indexed: C | None = None
         self._documents: Sequence[Document] | None = ()
@@ -75,7 +75,7 @@ class LiveIndex(Generic[C]):
     @property
     def ready(self) -> bool:
         """Whether every signal covers the latest catalogue."""
-        return self._indexed is self._feed.catalogue
+        return self._indexed is self.feed.catalogue
 
     @property
     def indexed(self) -> int:
@@ -108,8 +108,8 @@ class LiveIndex(Generic[C]):
         pause_s = self._retry_s
         while True:
             with anyio.move_on_after(math.inf if self._documents is not None else pause_s):
-                await self._feed.changed(self._indexed)
-            catalogue = self._feed.catalogue
+                await self.feed.changed(self._indexed)
+            catalogue = self.feed.catalogue
             is_new = catalogue is not self._indexed
             pause_s = self._retry_s if is_new else min(2 * pause_s, MAX_RETRY_S)
             await anyio.to_thread.run_sync(self._update, catalogue)
@@ -118,7 +118,7 @@ class LiveIndex(Generic[C]):
             self._step = anyio.Event()
             # A command that waits until all is indexed ends right after that.
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._feed.save, catalogue)
+                await anyio.to_thread.run_sync(self.feed.save, catalogue)
 
     async def settled(self) -> None:
         """Return when `ready`."""
@@ -127,10 +127,10 @@ class LiveIndex(Generic[C]):
 
     def _update(self, catalogue: C) -> None:
         def superseded() -> bool:
-            return self._feed.catalogue is not catalogue
+            return self.feed.catalogue is not catalogue
 
         try:
-            documents = self._feed.documents(catalogue)
+            documents = self.feed.documents(catalogue)
             if documents == self._documents:
                 return
             self._documents = documents
@@ -138,7 +138,7 @@ class LiveIndex(Generic[C]):
             self.fault = ""
         except Exception as error:
             # A boundary: whatever is wrong with one catalogue, the searches go on.
-            log.exception("the %s could not be indexed", self._feed.noun)
+            log.exception("the %s could not be indexed", self.feed.noun)
             self.fault = f"index: out of date ({type(error).__name__}: {error})"
         # Not every signal may be done.
         if self.fault or superseded() or self.engine.is_incomplete:

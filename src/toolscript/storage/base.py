@@ -37,6 +37,10 @@ class Records(Protocol):
         """Deletes a value, as if it was never written; returns whether there was one."""
         ...
 
+    def location(self, name: str) -> str:
+        """Returns the place of a value, for messages."""
+        ...
+
     def names(self) -> list[str]:
         """Returns the names that have a value, sorted."""
         ...

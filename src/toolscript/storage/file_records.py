@@ -36,6 +36,10 @@ class FileRecords:
         """Returns the file of a value."""
         return self._directory / f"{name}{self._suffix}"
 
+    def location(self, name: str) -> str:
+        """See `Records`."""
+        return str(self.path(name))
+
     def read(self, name: str) -> bytes | None:
         """See `Records`."""
         try:

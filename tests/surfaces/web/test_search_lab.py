@@ -222,7 +222,7 @@ def test_the_file_of_questions_is_that_of_the_benchmark(tmp_path: Path) -> None:
     file = tmp_path / "q" / "queries.jsonl"
     # The gateway's own name for the file has the configuration's key in it.
     records = FileRecords(file.parent, ".jsonl")
-    kept = KeptQuestions(records, str(file))
+    kept = KeptQuestions(records)
     assert kept.all() == []
     kept.keep("read “it”", "a__x")
     kept.keep("read “it”", "a__y")

@@ -57,6 +57,12 @@ class _Sealed(msgspec.Struct, frozen=True):
     content: msgspec.Raw
 
 
+def pin_files(data_dir: Path, config_key: str) -> FileRecords:
+    """Returns the files of a configuration's pins, and the marks that there were some."""
+    markers = data_dir / "run" / f"pins-{config_key}"
+    return FileRecords(data_dir / "pins" / config_key, marker=markers.joinpath)
+
+
 class DefinitionPins:
     """The pins of one configuration's servers. Any thread and any process may call.
 
@@ -77,9 +83,7 @@ class DefinitionPins:
         embed: Embed = lambda _: (),
         records: Records | None = None,
     ) -> None:
-        markers = data_dir / "run" / f"pins-{config_key}"
-        files = FileRecords(data_dir / "pins" / config_key, marker=markers.joinpath)
-        self._records: Records = records or files
+        self._records: Records = records or pin_files(data_dir, config_key)
         self._review_new = review_new
         self._embed = embed
         self._lock = threading.Lock()

@@ -5,14 +5,15 @@ from typing import Any
 
 import click
 
+from toolscript.config.locations import key_of
 from toolscript.config.settings import PathSettings, load_settings
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.surfaces.cli.browser_start import started_browser
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
-from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.shared_storage import opened_shared
+from toolscript.surfaces.server.config_sources import config_files, load
+from toolscript.surfaces.server.opened_stores import opened_stores
 from toolscript.types import ServerSpec
 
 
@@ -34,8 +35,9 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
 
     check_owner(settings.paths.data_dir)
     directory = settings.paths.data_dir / "auth"
-    with opened_shared(settings) as shared, ExitStack() as browsers:
-        records = shared and shared.logins
+    key = key_of(config_files(settings.paths))
+    with opened_stores(settings, key) as stores, ExitStack() as browsers:
+        records = stores.records("logins")
         if logout:
             is_out = Login(directory, spec, records).forget()
             click.echo("logged out" if is_out else "not logged in")

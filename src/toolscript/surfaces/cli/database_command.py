@@ -20,7 +20,7 @@ from toolscript.types import Document
 
 if TYPE_CHECKING:
     from toolscript.postgres.database import Database
-    from toolscript.postgres.shared_stores import Shared
+    from toolscript.postgres.shared_stores import SharedStores
     from toolscript.postgres.status import CatalogueStatus, DatabaseStatus
     from toolscript.postgres.transfer import Files, InDatabase
     from toolscript.retrieval.catalogue_analysis import Batch
@@ -141,7 +141,7 @@ def rebuild(**flags: Any) -> None:
                 "gateway with TOOLSCRIPT_CANDIDATES=memory has listed its servers"
             )
         model = Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding))
-        analyzer = CatalogueAnalyzer(SemanticSignal(lazy(model), lambda: shared.vectors))
+        analyzer = CatalogueAnalyzer(SemanticSignal(lazy(model), shared.vectors))
         servers = [[Document.of(tool) for tool in entry.tools] for entry in stored]
         hidden = not sys.stderr.isatty()
         with click.progressbar(length=2 * count, file=sys.stderr, hidden=hidden) as bar:
@@ -195,7 +195,7 @@ def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Databas
 
 
 @contextmanager
-def _shared(settings: Settings) -> "Generator[Shared]":
+def _shared(settings: Settings) -> "Generator[SharedStores]":
     from toolscript.postgres.shared_stores import shared_of  # noqa: PLC0415 - most need no database
 
     shared = shared_of(settings)

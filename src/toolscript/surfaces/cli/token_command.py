@@ -12,7 +12,7 @@ from toolscript.errors import ConfigError
 from toolscript.surfaces.cli.options import output_option, repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import config_files, load
-from toolscript.surfaces.server.shared_storage import opened_tokens
+from toolscript.surfaces.server.opened_stores import opened_tokens
 from toolscript.types import Grant
 
 _OPEN = "no token: every user of this machine may use the gateway, unless it was started on demand"

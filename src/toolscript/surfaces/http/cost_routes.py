@@ -53,7 +53,7 @@ def _list_tokens(app: App, exposure: Exposure, context: RequestContext) -> int:
 async def _questions(app: App, request: Request) -> list[str]:
     """Returns what the search is asked: kept questions, or else how some tools begin."""
     grant = grant_of(request)
-    if app.questions is not None and grant.is_owner:
+    if grant.is_owner:
         kept = await anyio.to_thread.run_sync(app.questions.all)
         if kept:
             return [each.query for each in kept[:_QUESTIONS]]

@@ -21,7 +21,7 @@ from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import session_key
 from toolscript.config.servers import Config
-from toolscript.config.settings import ServerSettings, Settings
+from toolscript.config.settings import DatabaseSettings, ServerSettings, Settings
 from toolscript.errors import PortInUseError, UnprotectedError
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
@@ -115,11 +115,9 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
 ) -> "_Server":
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
-    shared = bootstrap.open_shared(settings)
-    if shared is not None:
-        shared.start()
-        shared.join(_reached_at(settings.database.replica_url, listening))
-    tokens = TokenStore(settings.paths.data_dir, config.key, shared and shared.records("tokens"))
+    stores = bootstrap.open_stores(settings, config.key)
+    stores.join(_reached_at(settings.database, listening))
+    tokens = TokenStore(settings.paths.data_dir, config.key, stores.records("tokens"))
     if not local and not tokens.protected:
         raise UnprotectedError(
             f"on {bound} other machines could use every tool; first make a token with: "
@@ -128,7 +126,7 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
     authenticator = TokenAuthenticator(tokens, key, open_to_all=local and not on_demand)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
     app = bootstrap.application(
-        settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), shared=shared
+        settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )
     for problem in config.problems:
         log.warning("%s", problem)
@@ -145,9 +143,9 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
         settings=settings,
         ids=SessionIds(
             session_key(settings.server, settings.paths.data_dir, config.key),
-            *([shared.replica] if shared else []),
+            stores.replica,
         ),
-        replication=shared and shared.replication,
+        replication=stores.replication,
     )
     return _Server(asgi, app, stats)
 
@@ -272,13 +270,14 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _reached_at(url: str | None, listening: socket.socket) -> str:
+def _reached_at(database: DatabaseSettings, listening: socket.socket) -> str:
     """Returns the address at which the other replicas reach this gateway."""
-    if url is None and ipaddress.ip_address(listening.getsockname()[0]).is_unspecified:
+    is_unspecified = ipaddress.ip_address(listening.getsockname()[0]).is_unspecified
+    if database.url and database.replica_url is None and is_unspecified:
         log.warning(
             "the other gateways cannot reach this one: set TOOLSCRIPT_REPLICA_URL to its address"
         )
-    return url or _url(listening)
+    return database.replica_url or _url(listening)
 
 
 def _url(listening: socket.socket) -> str:

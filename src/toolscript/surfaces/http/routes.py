@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio.to_thread
 import msgspec
@@ -21,6 +21,7 @@ from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Option, Settings
 from toolscript.errors import TaskDiedError, ToolscriptError
+from toolscript.gateway.base import Replication
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import (
     activity_routes,
@@ -35,8 +36,8 @@ from toolscript.surfaces.http import (
     upstream_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, caller_of, session_of
-from toolscript.surfaces.http.cluster_routes import cluster_routes
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
+from toolscript.surfaces.http.replica_routes import replica_routes
 from toolscript.surfaces.http.request_input import (
     BodyLimit,
     check_content_type,
@@ -69,9 +70,6 @@ from toolscript.surfaces.server.request_log import RequestLogMiddleware, Request
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
 from toolscript.types import TOOL_CLASSES, Grant, ToolClass
-
-if TYPE_CHECKING:
-    from toolscript.postgres.replica import Replication
 
 log = logging.getLogger(__name__)
 Pages: TypeAlias = Callable[[App], Sequence[BaseRoute]]
@@ -121,7 +119,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     tokens: TokenStore,
     settings: Settings,
     ids: SessionIds,
-    replication: "Replication | None" = None,
+    replication: Replication | None = None,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -140,7 +138,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](is_admitted)
-    url_of = replication.leases.url_of if replication else None
+    url_of = replication.url_of if replication else None
     mount = McpRoutes(app, exposure, revocations, stats, ids, url_of=url_of)
 
     @asynccontextmanager
@@ -152,7 +150,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     asgi = _asgi(
         [
             *_routes(app, every_endpoint()),
-            *(cluster_routes(app, replication.requests) if replication else ()),
+            *(replica_routes(app, replication) if replication else ()),
             *mount.routes,
             *pages(app),
         ],

@@ -59,7 +59,7 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
         call: The call itself.
         is_read: Whether a model reads the result.
     """
-    keeps = app.activity is not None and app.activity.keep_arguments
+    keeps = app.activity.keep_arguments
     search = history.search_for(app.catalogue(grant).id_of(tool)) if keeps else None
     logged, began = "cancelled", time.perf_counter()
     outcome: Outcome = "cancelled"
@@ -81,26 +81,25 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
         shown = printable(catalogue.id_of(tool), _SHOWN)
         extra = {"who": who, "tool": shown, "outcome": logged, "ms": ms}
         log.info("%s called %s: %s in %s ms", who, shown, logged, ms, extra=extra)
-        if app.activity is not None:
-            sent = _json(arguments)
-            hidden = catalogue.secrets_of(tool) if keeps else ()
-            app.activity.record(
-                RecordedCall(
-                    time=_now(),
-                    who=who,
-                    tool=shown,
-                    server=printable(catalogue.server_of(tool), _SHOWN),
-                    outcome=outcome,
-                    ms=ms,
-                    argument_bytes=None if sent is None else len(sent),
-                    result_bytes=None if result is None else _json_bytes(result),
-                    search=None if search is None else printable(redact(search, hidden), _SHOWN),
-                    arguments=printable(redact(sent.decode(), hidden), MAX_ARGUMENTS_CHARS)
-                    if keeps and sent is not None
-                    else None,
-                    result_tokens=result_tokens(result) if is_read and result else None,
-                )
+        sent = _json(arguments)
+        hidden = catalogue.secrets_of(tool) if keeps else ()
+        app.activity.record(
+            RecordedCall(
+                time=_now(),
+                who=who,
+                tool=shown,
+                server=printable(catalogue.server_of(tool), _SHOWN),
+                outcome=outcome,
+                ms=ms,
+                argument_bytes=None if sent is None else len(sent),
+                result_bytes=None if result is None else _json_bytes(result),
+                search=None if search is None else printable(redact(search, hidden), _SHOWN),
+                arguments=printable(redact(sent.decode(), hidden), MAX_ARGUMENTS_CHARS)
+                if keeps and sent is not None
+                else None,
+                result_tokens=result_tokens(result) if is_read and result else None,
             )
+        )
 
 
 def _now() -> str:

@@ -13,7 +13,7 @@ from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.shared_storage import opened_tokens
+from toolscript.surfaces.server.opened_stores import opened_tokens
 from toolscript.text.display import counted
 
 _ADVICE = {

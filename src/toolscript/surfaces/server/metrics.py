@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from toolscript.app.application import App
-from toolscript.app.health import DatabaseState
+from toolscript.gateway.base import DatabaseState
 from toolscript.surfaces.server.authentication import Access
 from toolscript.surfaces.server.request_log import RequestCounts, RequestStats
 from toolscript.types import ServerResources, ServerStatus

@@ -62,7 +62,7 @@ async def activity(app: App, request: Request) -> Any:
         tool=tool or "",
         who=who or "",
         outcome=outcome or "",
-        keeps_arguments=app.activity is not None and app.activity.keep_arguments,
+        keeps_arguments=app.activity.keep_arguments,
     )
 
 

@@ -87,7 +87,7 @@ async def search_lab(app: App, request: Request) -> Any:
     """Find tools, and see why."""
     catalogue = app.catalogue(grant_of(request))
     view = _view(app, request)
-    kept = 0 if app.questions is None else len(await _all(app.questions))
+    kept = len(await _all(app.questions))
     answer = SearchScreen(
         query=(given(request, "q") or ""),
         why=given(request, "why") or "",
@@ -177,7 +177,7 @@ def price(spec: ToolSpec) -> int:
 async def kept_questions(app: App, request: Request) -> Any:
     """How the kept questions do; they are measured with ``?measure=true``."""
     check_owner(request)
-    kept = _kept(app)
+    kept = app.questions
     questions = await _all(kept)
     least = OPTION["threshold"].parse(given(request, "least") or 0.8, "least")
     done: QuestionResults | UnsetType = UNSET
@@ -198,7 +198,7 @@ async def change_questions(app: App, request: Request) -> Any:
     check_owner(request)
     form = await form_of(request)
     query, tool, dropped = (field(form, name) for name in ("q", "tool", "drop"))
-    kept = _kept(app)
+    kept = app.questions
     if dropped:
         await anyio.to_thread.run_sync(kept.drop, dropped)
     elif query and tool:
@@ -207,12 +207,6 @@ async def change_questions(app: App, request: Request) -> Any:
     else:
         raise InputError("a kept question needs a question and a tool")
     return redirect("/questions?measure=true")
-
-
-def _kept(app: App) -> KeptQuestions:
-    if app.questions is None:
-        raise InputError("no questions are kept here")
-    return app.questions
 
 
 async def _all(kept: KeptQuestions) -> list[KeptQuestion]:

@@ -1,0 +1,67 @@
+"""Declares the stores of an application: files of one machine, or a database that several share."""
+
+from typing import Protocol
+
+from toolscript.embedding.base import VectorCache
+from toolscript.gateway.base import Replication
+from toolscript.graph.base import GraphStorage
+from toolscript.retrieval.base import StoredCandidates
+from toolscript.storage.base import ActivityStorage, Records
+
+
+class Stores(Protocol):
+    """All stores of one configuration that may be shared. They connect to nothing by themselves.
+
+    Every method raises `DatabaseUnavailableError` if a shared database cannot be used now.
+    """
+
+    @property
+    def graph(self) -> GraphStorage:
+        """Keeps the learned graph and the usage of tools."""
+        ...
+
+    @property
+    def activity(self) -> ActivityStorage:
+        """Keeps the log of calls."""
+        ...
+
+    @property
+    def replica(self) -> str:
+        """Stands for this process."""
+        ...
+
+    @property
+    def replication(self) -> Replication | None:
+        """The other replicas of this gateway; None if it shares its stores with none."""
+        ...
+
+    def records(self, store: str) -> Records:
+        """Returns the values of one store: tokens, pins, answers, questions or logins."""
+        ...
+
+    def vectors(self, servers: str, *, is_fallback: bool) -> VectorCache:
+        """Returns the cache of the tools' vectors.
+
+        Args:
+            servers: The digest of the servers whose tools they are.
+            is_fallback: Whether a model computes them that stands in for another.
+        """
+        ...
+
+    def candidates(self) -> StoredCandidates | None:
+        """Returns the index that is stored with the tools; None if this process does not search it.
+
+        Raises `ConfigError` if there is no index.
+        """
+        ...
+
+    def join(self, url: str) -> None:
+        """Makes this process one of the replicas that share the stores.
+
+        The others reach it at ``url``. Does nothing if no others share them.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of what this process owns or is connected to."""
+        ...
