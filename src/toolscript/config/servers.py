@@ -181,8 +181,8 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
     entries = entries_of(path, document)
     own: dict[str, tuple[str, ...]] = {}
     for name, raw in entries.items():
-        if not isinstance(raw, dict) and name[:1] in {"_", "/", "#", "$"}:
-            continue  # a comment
+        if _is_comment(name, raw):
+            continue
         try:
             spec = server(name, raw, environ, base, path.parent)
             if is_itself(spec, environ):
@@ -198,26 +198,32 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
         raise ConfigSyntaxError(encodable(f"{path}: {mistake}"))
     mistake = misspelt(document, TOP_LEVEL_KEYS)
     lines = (encodable(f"{path}: {mistake}"),) if mistake else ()
+    running = [spec.name for spec in servers if not spec.disabled]
     config = Config(
         (path,),
         tuple(servers),
         tuple(problems),
-        {
-            spec.name: (*describe_unread(entries[spec.name]),)
-            for spec in servers
-            if not spec.disabled
-        }
-        | own,
+        {name: (*describe_unread(entries[name]),) for name in running} | own,
         permissions=((*_permissions(path, document), *rules),),
         profiles=_profiles(path, document),
         key_problems=lines,
     )
     try:
-        folders = Entry(document, environ).texts("skills")
+        return replace(config, skills=_skills(path, document, environ))
     except EntryError as mistake:
         return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
-    skills = None if folders is None else tuple(path.parent / expanded(f) for f in folders)
-    return replace(config, skills=skills)
+
+
+def _is_comment(name: str, raw: Any) -> bool:
+    return not isinstance(raw, dict) and name[:1] in {"_", "/", "#", "$"}
+
+
+def _skills(
+    path: Path, document: dict[str, Any], environ: Mapping[str, str]
+) -> tuple[Path, ...] | None:
+    """Returns the folders of skills; None if a file does not mention any. Raises `EntryError`."""
+    folders = Entry(document, environ).texts("skills")
+    return None if folders is None else tuple(path.parent / expanded(each) for each in folders)
 
 
 def _check_name(spec: ServerSpec) -> None:

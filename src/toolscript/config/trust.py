@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -202,17 +202,42 @@ def describe(entry: object) -> str:
     if not isinstance(entry, dict):
         return "(no entry)"
     raw = rewrite(cast("dict[str, Any]", entry))
+    parts = [_command(raw), *(show(raw, key) for key, show in _SHOWN_KEYS.items() if raw.get(key))]
+    return _shown("; ".join(filter(None, parts))) or "(nothing)"
+
+
+def _command(raw: dict[str, Any]) -> str:
+    """Returns the command line and the addresses of an entry."""
     args: object = raw.get("args")
     words = [raw.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
-    urls = [str(raw[key]) for key in URL_KEYS if key in raw]
+    urls = [redact(str(raw[key]), ()) for key in URL_KEYS if key in raw]
     command = shlex.join(str(word) for word in words if word is not None)
-    what = " ".join(filter(None, [command, *(redact(url, ()) for url in urls)]))
-    more = [f"{key} {', '.join(_object(raw, key))}" for key in ("env", "headers") if raw.get(key)]
-    more += [f"in {raw['cwd']}"] if raw.get("cwd") else []
-    more += [f"{key} {raw[key]}" for key in ("envFile", "env_vars") if raw.get(key)]
-    more += [key for key in ("disabled", "autoApprove") if raw.get(key) is True]
-    more += [f"permissions {json.dumps(raw['permissions'])}"] if raw.get("permissions") else []
-    return _shown("; ".join(filter(None, [what, *more]))) or "(nothing)"
+    return " ".join(filter(None, [command, *urls]))
+
+
+def _names(raw: dict[str, Any], key: str) -> str:
+    return f"{key} {', '.join(_object(raw, key))}"
+
+
+def _value(raw: dict[str, Any], key: str) -> str:
+    return f"{key} {raw[key]}"
+
+
+def _switch(raw: dict[str, Any], key: str) -> str:
+    return key if raw[key] is True else ""
+
+
+_SHOWN_KEYS: dict[str, Callable[[dict[str, Any], str], str]] = {
+    "env": _names,
+    "headers": _names,
+    "cwd": lambda raw, key: f"in {raw[key]}",
+    "envFile": _value,
+    "env_vars": _value,
+    "disabled": _switch,
+    "autoApprove": _switch,
+    "permissions": lambda raw, key: f"{key} {json.dumps(raw[key])}",
+}
+"""The keys of an entry that the user sees beside its command, and how."""
 
 
 def writable_by_others(path: Path) -> str:

@@ -61,21 +61,21 @@ class ModelDownload:
 
     def _copy_from_cache(self, weights: Sequence[str]) -> list[str]:
         """Copies the files from huggingface-hub's cache; returns no names if it lacks one."""
-        wanted = (*REQUIRED, POOLING, *weights)
-        cached = {name: path for name in wanted if (path := self._cached(name))}
-        best = [name for name in weights if name in cached][:1]
-        names = [*REQUIRED, *([POOLING] if POOLING in cached else []), *best]
-        if not best or not all(
-            name in cached and is_known(cached[name], name, self._repository.revision)
-            for name in names
-        ):
+        best = next(filter(self._cached, weights), "")
+        names = [*REQUIRED, *filter(self._cached, [POOLING]), best]
+        sources = {name: path for name in names if (path := self._cached(name))}
+        if len(sources) < len(names):
             return []
-        for name in names:
+        for name, path in sources.items():
+            if not is_known(path, name, self._repository.revision):
+                return []
             make_private((self._folder / name).parent)
-            shutil.copyfile(cached[name], self._folder / name)
+            shutil.copyfile(path, self._folder / name)
         return names
 
     def _cached(self, name: str) -> Path | None:
+        if not name:
+            return None
         path = huggingface_hub.try_to_load_from_cache(
             self._repository.name, name, revision=self._repository.revision
         )

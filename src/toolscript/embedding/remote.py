@@ -64,14 +64,18 @@ class Address:
             raise ModelError(f"model {_shown(text)!r} has no host or no model; {_EXPECTED}")
         at = f"[{host}]" if ":" in host else host
         if parts.scheme == "ollama":
-            url = f"http://{at}:{port or 11434}/api/embed"
-            return cls(text, url, path, ollama=True)
-        if parts.scheme not in {"openai+http", "openai+https"}:
+            return cls(text, f"http://{at}:{port or 11434}/api/embed", path, ollama=True)
+        scheme = parts.scheme.removeprefix("openai+")
+        if scheme == parts.scheme or scheme not in {"http", "https"}:
             raise ModelError(f"model {_shown(text)!r} is no address that is known; {_EXPECTED}")
+        server = f"{scheme}://{at}:{port}" if port else f"{scheme}://{at}"
+        return cls._of_openai(text, server, path)
+
+    @classmethod
+    def _of_openai(cls, text: str, server: str, path: str) -> "Address":
         before, version, model = path.rpartition("v1/")
         if not version or not model:
             raise ModelError(f"model {_shown(text)!r} has no /v1/ before the model; {_EXPECTED}")
-        server = f"{parts.scheme.removeprefix('openai+')}://{at}{f':{port}' if port else ''}"
         return cls(text, f"{server}/{before}v1/embeddings", model, ollama=False)
 
 

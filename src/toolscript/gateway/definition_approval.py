@@ -7,7 +7,7 @@ import anyio.to_thread
 import msgspec
 
 from toolscript.gateway.catalogue import ServerEntry
-from toolscript.gateway.definitions.comparison import HeldTool, Version
+from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, Version
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.managed_server import ManagedServer
 from toolscript.gateway.observable_catalogue import ObservableCatalogue
@@ -47,13 +47,13 @@ class DefinitionApproval:
         entry = self._catalogue.entry(spec.name)
         if entry is None:
             return
-        names = {each.tool.name for each in chosen}
         tools = {tool.name: tool for tool in entry.tools}
         tools |= {each.tool.name: each.tool for each in entry.held if each in chosen}
         still = tuple(each for each in entry.held if each not in chosen)
-        recent = {name: each for name, each in entry.recent.items() if name not in names}
         self._republish(
-            msgspec.structs.replace(entry, tools=tuple(tools.values()), held=still, recent=recent)
+            msgspec.structs.replace(
+                entry, tools=tuple(tools.values()), held=still, recent=_not_recent(entry, chosen)
+            )
         )
 
     async def reject(self, spec: ServerSpec, chosen: Sequence[HeldTool]) -> None:
@@ -72,9 +72,14 @@ class DefinitionApproval:
         names = {each.tool.name for each in chosen}
         withdrawn = tuple(each for each in chosen if each not in entry.held)
         tools = tuple(tool for tool in entry.tools if tool.name not in names)
-        recent = {name: each for name, each in entry.recent.items() if name not in names}
-        held = (*marked, *withdrawn)
-        self._republish(msgspec.structs.replace(entry, tools=tools, held=held, recent=recent))
+        self._republish(
+            msgspec.structs.replace(
+                entry,
+                tools=tools,
+                held=(*marked, *withdrawn),
+                recent=_not_recent(entry, chosen),
+            )
+        )
 
     async def review(self, managed: ManagedServer, entry: ServerEntry) -> None:
         """Publishes an entry as the accepted definitions have it now."""
@@ -98,3 +103,9 @@ class DefinitionApproval:
         self._catalogue.publish_entry(entry)
         if (managed := self._managed.get(entry.name)) is not None:
             managed.list_again()
+
+
+def _not_recent(entry: ServerEntry, chosen: Sequence[HeldTool]) -> dict[str, RecentChange]:
+    """Returns the recent changes of an entry without those of the chosen tools."""
+    names = {each.tool.name for each in chosen}
+    return {name: each for name, each in entry.recent.items() if name not in names}

@@ -37,11 +37,13 @@ class SnapshotStore:
 
         A server that is connecting keeps the entry that the file has.
         """
-        settled = [e for e in catalogue.servers.values() if e.state in SETTLED]
-        others = {(e.name, e.digest) for e in catalogue.servers.values() if e.state not in SETTLED}
-        known = [e for e in self.entries() if (e.name, e.digest) in others] if others else []
+        settled = {e.name: e for e in catalogue.servers.values() if e.state in SETTLED}
+        others = {e.name: e.digest for e in catalogue.servers.values() if e.name not in settled}
+        stored = self.entries() if others else ()
         try:
-            self.replace((*settled, *known))
+            self.replace(
+                (*settled.values(), *(e for e in stored if others.get(e.name) == e.digest))
+            )
         except OSError as error:
             message = "catalogue snapshot %s cannot be written: %s"
             log.warning(message, self.path, error.strerror or error, extra=write_failure(error))

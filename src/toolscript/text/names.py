@@ -29,9 +29,14 @@ def deceptive_name(name: str) -> str:
     if hidden:
         return f"has a character that cannot be seen ({_code_point(hidden)})"
     odd = [c for c in name if not c.isascii()]
+    return _likeness(name, odd) if odd else ""
+
+
+def _likeness(name: str, odd: list[str]) -> str:
+    """Returns how a name with odd characters looks like another one, or "" if it does not."""
     same = [c for c in odd if c in _LOOKALIKES or _is_styled_latin(c)]
-    mixed = any(_is_mixed(word) for word in re.findall(r"[^\W\d_]+", name)) if odd else False
-    if (odd and len(same) == len(odd)) or any(map(_is_styled_latin, odd)) or mixed:
+    mixed = any(map(_is_mixed, re.findall(r"[^\W\d_]+", name)))
+    if len(same) == len(odd) or any(map(_is_styled_latin, odd)) or mixed:
         return f"looks like another name ({_code_point((same or odd)[0])})"
     return ""
 

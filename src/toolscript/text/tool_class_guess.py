@@ -63,10 +63,9 @@ def guess_class(
     joined = {after for word, after in pairwise(further) if word in _JOINING}
     if (verb == "query" and ["query"] in parameters) or joined - _READING - _WRITING:
         return "destructive"
-    if verb in _WRITING or joined & _WRITING or not _ADDING.isdisjoint(further):
+    if not _WRITING.isdisjoint((verb, *joined)) or not _ADDING.isdisjoint(further):
         return "write" if _MONEY.isdisjoint(spoken) else "destructive"
-    stores = any(_STORING & set(each) and _FILES & set(each) for each in parameters)
-    return "write" if stores else "read"
+    return "write" if _name_file(parameters) else "read"
 
 
 def _find_verb(spoken: Sequence[str], prefixes: Iterable[str]) -> int | None:
@@ -86,6 +85,10 @@ def _list_parameters(input_schema: dict[str, Any]) -> list[list[str]]:
     if not isinstance(properties, dict):
         return []
     return [words(str(name)) for name in cast("dict[Any, Any]", properties)]
+
+
+def _name_file(parameters: Iterable[Sequence[str]]) -> bool:
+    return any(not _STORING.isdisjoint(each) and not _FILES.isdisjoint(each) for each in parameters)
 
 
 def _take_program(parameters: Iterable[Sequence[str]]) -> bool:
