@@ -24,6 +24,7 @@ from toolscript.text.secret_detection import (
     url_secrets,
 )
 from toolscript.text.tool_class_guess import guess_class
+from toolscript.text.wire_constants import TOOL_CLASSES, ToolClass
 
 _T = TypeVar("_T")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -45,9 +46,6 @@ BUILTIN = "Vector"
 
 Trust = Literal["pinned", "new", "changed", "reordered"]
 """How a tool's definition came to be accepted: ``new`` and ``changed`` were, lately, unseen."""
-ToolClass = Literal["read", "write", "destructive"]
-"""What a call of a tool may do at most: see `ToolSpec.tool_class`."""
-TOOL_CLASSES: tuple[ToolClass, ...] = ("read", "write", "destructive")
 ClassSource = Literal["config", "server", "guess"]
 """Who says of which class a tool is: the user, its server, or nobody, so that it is guessed."""
 Decision = Literal["allow", "ask", "deny"]

@@ -9,8 +9,9 @@ import pytest
 from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
-from toolscript.surfaces.mcp.meta_tools import OWN_NAMES, meta_tools
+from toolscript.surfaces.mcp.meta_tools import meta_tools
 from toolscript.text.names import deceptive_name, name_warning
+from toolscript.text.wire_constants import META_TOOLS
 from toolscript.types import Document, SearchRequest, tool_id
 
 
@@ -98,14 +99,14 @@ def test_m10_an_honest_name_in_any_language_is_not(name: str) -> None:
 @pytest.mark.parametrize("name", FOREIGN)
 def test_m10_a_name_beyond_the_safe_set_is_marked(name: str) -> None:
     """Marked only: that a reader cannot spell it does not make it false."""
-    assert "U+" in name_warning(name, OWN_NAMES)
-    assert not name_warning("read_file", OWN_NAMES)
+    assert "U+" in name_warning(name, META_TOOLS)
+    assert not name_warning("read_file", META_TOOLS)
 
 
 def test_m10_every_name_of_our_own_tools_is_known() -> None:
-    assert meta_tools("", has_skills=True).keys() == OWN_NAMES
-    warning = name_warning("Search Tools", OWN_NAMES)
-    assert warning == name_warning("search_tools", OWN_NAMES) != ""
+    assert meta_tools("", has_skills=True).keys() == META_TOOLS
+    warning = name_warning("Search Tools", META_TOOLS)
+    assert warning == name_warning("search_tools", META_TOOLS) != ""
 
 
 @pytest.fixture

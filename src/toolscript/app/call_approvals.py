@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -24,11 +24,10 @@ from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
 from toolscript.text.timestamps import utc_timestamp
+from toolscript.text.wire_constants import ANSWERS, PersonsAnswer
 from toolscript.types import EVERYTHING, TOOL_CLASSES, ClassSource, ToolClass, ToolSpec
 
 log = logging.getLogger(__name__)
-PersonsAnswer: TypeAlias = Literal["once", "session", "server", "always", "no"]
-ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "server", "always", "no")
 _ONCE: tuple[PersonsAnswer, ...] = ("once", "no")
 _TITLES = {
     "once": "Once",

@@ -14,6 +14,7 @@ from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, proc
 from toolscript import __version__
 from toolscript.surfaces.http.openapi import PATH, describe
 from toolscript.surfaces.http.routes import every_endpoint
+from toolscript.text.wire_constants import ANSWER_FIELDS
 
 DOCUMENT = describe(__version__, every_endpoint())
 ID = "files__read_file"
@@ -120,3 +121,11 @@ def test_calls_messages_and_errors_are_as_described(gateway: Cli, url: str) -> N
     status, answer = fetch(url, "/search")
     assert status == 400
     check(answer, "/search", status="default")
+
+
+def test_the_fields_by_which_a_command_knows_an_answer_are_described() -> None:
+    """cli:search"""
+    for path, fields in ANSWER_FIELDS.items():
+        answers = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]
+        name = answers["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        assert fields.keys() <= set(DOCUMENT["components"]["schemas"][name]["properties"]), path

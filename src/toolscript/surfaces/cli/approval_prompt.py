@@ -16,8 +16,6 @@ from toolscript.surfaces.cli.output import class_label
 from toolscript.text.display import printable
 
 _POLL_S = 0.3
-ANSWERS = ("once", "session", "server", "always", "no")
-"""`PersonsAnswer`, whose import takes longer than a command has."""
 
 
 @contextmanager
@@ -43,12 +41,12 @@ def _watch(client: Client, ended: threading.Event) -> None:
             for call in calls:
                 if call["id"] not in asked:
                     asked.add(call["id"])
-                    answer(client, call["id"], _asked(call))
+                    answer(client, call["id"], _prompt(call))
         except (ToolscriptError, click.Abort):
             return  # a token that may not decide, or a user who has left
 
 
-def _asked(call: dict[str, Any]) -> str:
+def _prompt(call: dict[str, Any]) -> str:
     click.echo(printable(describe(call)), err=True)
     return click.prompt("Allow it?", type=click.Choice(call["answers"]), default="no", err=True)
 

@@ -20,6 +20,7 @@ from toolscript.errors import AccessError, GatewayError, NotReadyError, Toolscri
 from toolscript.surfaces.cli.gateway_client import error_named, working_directory
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
 from toolscript.surfaces.cli.http_exchange import Exchange
+from toolscript.text.wire_constants import SAFE_META_TOOLS
 
 _Id: TypeAlias = str | int
 _TIMEOUT_S = 30.0
@@ -28,11 +29,6 @@ _OK = 200
 _UNANSWERED = -32000
 _ATTEMPTS = 3
 """How often a session is opened again at once: the next gateway may end, too."""
-_SAFE_TOOLS = {
-    *("search_tools", "describe_tools", "tool_search"),
-    *("read_result", "search_skills", "read_skill"),
-}
-"""Tools of toolscript's own that change nothing, so that a call may be repeated."""
 _RESULT = re.compile(rb'\{"jsonrpc":"2\.0","id":("[^"\\]*"|-?\d+),"(?:result|error)":')
 _CONNECTION_ERRORS = (OSError, ValueError)
 
@@ -190,7 +186,7 @@ class Bridge:
     def _note_request(self, message: dict[str, Any], line: bytes) -> None:
         method, name = str(message["method"]), str(_params(message).get("name"))
         is_call = method == "tools/call"
-        is_safe = not is_call or name in _SAFE_TOOLS
+        is_safe = not is_call or name in SAFE_META_TOOLS
         kept = message if method in METHODS else None
         request = _Request(line, name if is_call else method, is_safe, message=kept)
         self._pending[message["id"]] = request

@@ -14,28 +14,11 @@ from urllib.parse import quote, urlencode
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.surfaces.cli.http_exchange import Exchange
+from toolscript.text.wire_constants import ANSWER_FIELDS
 
 _MISTAKE = 400
 """Statuses from here on are errors."""
 TIMEOUT_S = 15.0
-_SHAPES: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "/health": {"status": str, "tools": int, "waitingFor": list},
-    "/search": {"results": list, "degraded": list, "threshold": (int, float)},
-    "/servers": {"servers": list},
-    "/review": {"held": list},
-    "/pending": {"pending": list},
-    "/permissions": {"rules": list, "remembered": list, "outdated": list},
-    "/skills": {"skills": list, "problems": list, "warnings": list},
-    "/skills/search": {"results": list, "degraded": list, "threshold": (int, float)},
-    "/activity": {"calls": list},
-    "/graph": {"edges": list},
-    "/graph/related": {"before": list, "after": list, "needs": list},
-    "/tools": {"tools": list},
-    "/runtime/tools.ts": {"module": str, "usage": str, "tools": list},
-    "/runtime/tools.py": {"module": str, "usage": str, "tools": list},
-}
-"""The fields by which an answer is known as a gateway's: any program may answer at an address."""
-
 Parameters = Iterable[tuple[str, object]]
 
 
@@ -116,7 +99,7 @@ class RemoteClient:
     ) -> dict[str, Any]:
         """See `Client.get`; raises `GatewayMissingError` when nothing answers in time."""
         value = self._request("GET", target(path, parameters), b"", timeout_s)
-        shape = _SHAPES.get(path, {})
+        shape = ANSWER_FIELDS.get(path, {})
         if all(isinstance(value.get(key), kind) for key, kind in shape.items()):
             return value
         raise GatewayError(f"{self._shown} answered something that is not toolscript's")

@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 import click
 
 from toolscript.config.settings import OPTION
+from toolscript.text.wire_constants import TOOL_CLASSES
 
-_CLASSES = ("read", "write", "destructive")
-"""`toolscript.types.TOOL_CLASSES`, whose import takes longer than a command has."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -52,7 +51,7 @@ def repeatable(flag: str, name: str, metavar: str, text: str) -> Callable[[_Comm
 class_option = click.option(
     "--class",
     "tool_class",
-    type=click.Choice(_CLASSES),
+    type=click.Choice(TOOL_CLASSES),
     help="Refuse tools that may do more than this.",
 )
 output_option = output_choice("A table for people, or JSON for programs.", "table", "json")

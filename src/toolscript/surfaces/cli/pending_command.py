@@ -10,11 +10,12 @@ from toolscript.surfaces.cli.connect import connected, gateway
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import class_label, print_answer, print_json
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import ANSWERS
 
 
 @click.command()
 @click.argument("identifier", metavar="[ID]", required=False)
-@click.argument("answer", type=click.Choice(approval_prompt.ANSWERS), required=False)
+@click.argument("answer", type=click.Choice(ANSWERS), required=False)
 @output_option
 @settings_options("config", "data_dir")
 def pending(identifier: str | None, answer: str | None, output: str, **flags: Any) -> None:

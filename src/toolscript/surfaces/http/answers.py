@@ -21,9 +21,9 @@ from toolscript.storage.activity_log import RecordedCall
 from toolscript.surfaces.http import approval_messages
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
 from toolscript.surfaces.http.search_answers import SearchAnswer, SkillHit, ToolHit
-from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.surfaces.server.error_answers import ErrorAnswer
 from toolscript.text.names import name_warning
+from toolscript.text.wire_constants import META_TOOLS
 from toolscript.types import (
     ClassSource,
     Related,
@@ -361,7 +361,7 @@ def tool_answer(tool: KnownTool, notes: Mapping[str, tuple[Note, ...]] | None) -
         tool_class=spec.tool_class,
         class_source=spec.class_source,
         trust=tool.trust,
-        warning=name_warning(spec.name, OWN_NAMES) or UNSET,
+        warning=name_warning(spec.name, META_TOOLS) or UNSET,
         title=spec.title,
         description=spec.description,
         input_schema=spec.input_schema,

@@ -5,11 +5,12 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from toolscript.app.call_approvals import PendingApproval, PersonsAnswer, RememberedAnswer
+from toolscript.app.call_approvals import PendingApproval, RememberedAnswer
 from toolscript.gateway.definitions.comparison import HoldReason
 from toolscript.gateway.definitions.note import Note
 from toolscript.gateway.definitions.word_diff import Change
 from toolscript.surfaces.http.field_types import Count, about
+from toolscript.text.wire_constants import PersonsAnswer
 from toolscript.types import Decision, PermissionRule, ToolClass
 
 MAX_TOOLS = 20_000

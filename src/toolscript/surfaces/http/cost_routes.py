@@ -13,11 +13,11 @@ from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery
 from toolscript.surfaces.http.activity_routes import recorded
 from toolscript.surfaces.http.answers import CostAnswer, ResultCost
 from toolscript.surfaces.http.openapi import Endpoints
-from toolscript.surfaces.mcp import meta_tools
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.server.authentication import access_of, grant_of
 from toolscript.text.display import printable
 from toolscript.text.token_estimate import estimated_tokens
+from toolscript.text.wire_constants import SEARCH
 
 ENDPOINTS = Endpoints()
 _QUESTIONS = 5
@@ -63,7 +63,7 @@ async def _questions(app: App, request: Request) -> list[str]:
 
 
 async def _answer_tokens(app: App, question: str, context: RequestContext) -> int:
-    params = {"name": meta_tools.SEARCH, "arguments": {"query": question}}
+    params = {"name": SEARCH, "arguments": {"query": question}}
     try:
         result = await ToolEndpoint(app, "search").call_tool(params, context)
     except ToolscriptError:

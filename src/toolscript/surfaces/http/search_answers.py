@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
-from toolscript.surfaces.mcp.meta_tools import OWN_NAMES
 from toolscript.text.names import name_warning
+from toolscript.text.wire_constants import META_TOOLS
 from toolscript.types import (
     ClassSource,
     Explanation,
@@ -159,7 +159,7 @@ def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -
         tool_class=tool.spec.tool_class if tool else UNSET,
         class_source=tool.spec.class_source if tool else UNSET,
         trust=tool.trust if tool else UNSET,
-        warning=name_warning(hit.document.name, OWN_NAMES) or UNSET,
+        warning=name_warning(hit.document.name, META_TOOLS) or UNSET,
         confidence=hit.score,
         reason=hit.reason,
         description=hit.document.description,

@@ -42,6 +42,7 @@ from toolscript.retrieval.profiles import (
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
 from toolscript.surfaces.mcp.result_truncation import read_more, shorten
 from toolscript.surfaces.server.audit_log import audited
+from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, SEARCH, SKILLS
 from toolscript.types import (
     EVERYTHING,
     TOOL_CLASSES,
@@ -92,13 +93,19 @@ class RequestContext:
         return self.holder or self.session.id, self.grant
 
 
-_CALLS: dict[str, ToolClass] = {name: each for each, name in meta_tools.CALLS.items()}
+_CALLS: dict[str, ToolClass] = {name: tool_class for tool_class, name in CALLS.items()}
 """The class of the tools that each of our tools calls."""
-_SKILLS = {meta_tools.SKILLS, meta_tools.READ}
+_SKILLS = {SKILLS, READ}
 _OFFERED: dict[Exposure, set[str]] = {
-    "search": {meta_tools.SEARCH, meta_tools.DESCRIBE, *_CALLS, meta_tools.MORE, *_SKILLS},
-    "two-phase": {meta_tools.FIND, *_CALLS, meta_tools.MORE},
-    "all": {meta_tools.MORE, *_SKILLS},
+    "search": {
+        SEARCH,
+        DESCRIBE,
+        *_CALLS,
+        MORE,
+        *_SKILLS,
+    },
+    "two-phase": {FIND, *_CALLS, MORE},
+    "all": {MORE, *_SKILLS},
 }
 """The meta tools of each exposure."""
 _SCHEMAS = {
@@ -125,13 +132,13 @@ class ToolEndpoint:
         self._in_detail = in_detail
         self.exposure: Exposure = exposure
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
-            meta_tools.SEARCH: self._search,
-            meta_tools.DESCRIBE: self._describe,
+            SEARCH: self._search,
+            DESCRIBE: self._describe,
             **{name: partial(self._call, each) for name, each in _CALLS.items()},
-            meta_tools.FIND: self._find,
-            meta_tools.MORE: self._read_more,
-            meta_tools.SKILLS: self._search_skills,
-            meta_tools.READ: self._read_skill,
+            FIND: self._find,
+            MORE: self._read_more,
+            SKILLS: self._search_skills,
+            READ: self._read_skill,
         }
 
     def tools(self, context: RequestContext) -> list[_Raw]:
@@ -140,9 +147,9 @@ class ToolEndpoint:
         has_skills = bool(self._app.skills(context.grant).all())
         hidden = set[str]() if has_skills else set(_SKILLS)
         if self.exposure == "two-phase" and not chosen:
-            hidden |= {*_CALLS, meta_tools.MORE}
+            hidden |= {*_CALLS, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
-            hidden.add(meta_tools.MORE)
+            hidden.add(MORE)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         entries = [
             entry for name, entry in listed.items() if name in _OFFERED[self.exposure] - hidden
@@ -276,7 +283,7 @@ class ToolEndpoint:
         try:
             return await self._call_tool(name, given, context, classes, is_listed=False)
         except ToolClassError as error:
-            right = meta_tools.CALLS[cast("ToolClass", error.tool_class)]
+            right = CALLS[cast("ToolClass", error.tool_class)]
             raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None
 
     async def _call_tool(

@@ -6,16 +6,20 @@ from typing import Any
 from toolscript.retrieval.profiles import SHORT_SEARCH, TOOL_SEARCH
 from toolscript.text.display import printable
 from toolscript.text.names import name_warning
-from toolscript.types import ServerStatus, ToolClass
+from toolscript.text.wire_constants import (
+    CALL,
+    DESCRIBE,
+    DESTROY,
+    FIND,
+    META_TOOLS,
+    MORE,
+    READ,
+    READ_TOOL,
+    SEARCH,
+    SKILLS,
+)
+from toolscript.types import ServerStatus
 
-SEARCH, DESCRIBE, FIND = "search_tools", "describe_tools", "tool_search"
-READ_TOOL, CALL, DESTROY = "read_tool", "call_tool", "call_destructive_tool"
-CALLS: dict[ToolClass, str] = {"read": READ_TOOL, "write": CALL, "destructive": DESTROY}
-"""Which of our tools calls the tools of a class."""
-MORE = "read_result"
-SKILLS, READ = "search_skills", "read_skill"
-OWN_NAMES = frozenset({SEARCH, DESCRIBE, FIND, *CALLS.values(), MORE, SKILLS, READ})
-"""A server's tool of such a name is marked; it cannot replace ours, as its id has its server."""
 MAX_LIMIT = 100
 MAX_DESCRIBED = 20
 _MAX_SERVERS, _MAX_SUMMARY = 30, 300
@@ -54,7 +58,7 @@ def summary(servers: Iterable[ServerStatus]) -> str:
 
 def marked(name: str) -> dict[str, str]:
     """Returns the field ``warning`` of an answer about a tool, where there is a warning."""
-    warning = name_warning(name, OWN_NAMES)
+    warning = name_warning(name, META_TOOLS)
     return {"warning": warning} if warning else {}
 
 

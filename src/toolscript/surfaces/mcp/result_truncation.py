@@ -9,11 +9,11 @@ import msgspec
 
 from toolscript.errors import ArgumentsError
 from toolscript.gateway.raw_results import is_moderate
-from toolscript.surfaces.mcp.meta_tools import MORE
 from toolscript.text.display import counted, printable
 from toolscript.text.image_size import image_size
 from toolscript.text.json_outline import rows, select, shape
 from toolscript.text.token_estimate import BYTES_PER_TOKEN, MAX_IMAGE_TOKENS, image_tokens
+from toolscript.text.wire_constants import MORE
 from toolscript.types import ToolSpec
 
 _Raw: TypeAlias = dict[str, Any]

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from toolscript.app.argument_checks import short_signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
-from toolscript.surfaces.mcp.meta_tools import CALLS, READ, marked
+from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text.display import held_line, printable
+from toolscript.text.wire_constants import CALLS, READ
 from toolscript.types import Hit, SearchResult, ServerStatus
 
 GOOD_CONFIDENCE = 0.5

@@ -17,7 +17,7 @@ import msgspec
 
 from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.endpoint import Exposure, Session
-from toolscript.surfaces.mcp.meta_tools import MORE
+from toolscript.text.wire_constants import MORE
 
 MAX_ID_CHARS = 512
 LIFETIME_S = 7 * 86_400

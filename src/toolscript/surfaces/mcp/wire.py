@@ -8,8 +8,9 @@ from toolscript import errors
 from toolscript.app.argument_checks import signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
-from toolscript.surfaces.mcp.meta_tools import CALLS, marked
+from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import CALLS
 from toolscript.types import (
     SEPARATOR,
     Hit,

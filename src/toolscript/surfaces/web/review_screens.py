@@ -8,13 +8,14 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.call_approvals import ANSWERS, PendingApproval, PersonsAnswer
+from toolscript.app.call_approvals import PendingApproval
 from toolscript.errors import InputError, OutdatedDecisionError
 from toolscript.surfaces.http.approval_messages import ReviewAnswer
 from toolscript.surfaces.http.approval_routes import reviewed
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, redirect
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import ANSWERS, PersonsAnswer
 from toolscript.types import sha256_of
 
 SCREENS = Screens()
