@@ -65,7 +65,7 @@ def names(config: Config) -> list[str]:
         {"command": "/opt/venv/bin/toolscript", "args": ["mcp", "--exposure", "all"]},
         {"command": "C:\\Program Files\\toolscript.exe", "args": ["mcp"]},
         {"command": "python3", "args": ["-m", "toolscript", "mcp"]},
-        {"command": "uvx", "args": ["--from", "toolscript[large]", "toolscript", "mcp"]},
+        {"command": "uvx", "args": ["--from", "toolscript[postgres]", "toolscript", "mcp"]},
         {"command": "uvx", "args": ["toolscript@latest", "mcp"]},
         {"command": "bash", "args": ["-lc", "exec 'toolscript' mcp"]},
         {"command": ["toolscript", "mcp"]},

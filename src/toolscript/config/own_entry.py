@@ -10,7 +10,7 @@ from toolscript.types import ServerSpec
 
 REASON = "it is toolscript itself, as its clients have it, and is left out here"
 _PROGRAM = re.compile(r"(?:.*[/\\])?toolscript(?:\.exe|[\[=<>~!@:].*)?")
-"""The program, or the package as installers take it: ``toolscript[large]==1.0``."""
+"""The program, or the package as installers take it: ``toolscript[postgres]==1.0``."""
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 

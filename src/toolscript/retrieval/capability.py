@@ -61,12 +61,6 @@ def _raw() -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-@cache
-def shell_capabilities() -> tuple[str, ...]:
-    """Returns the names of what a shell can do."""
-    return tuple(row["name"] for row in _raw()["capabilities"] if row["shell"])
-
-
 def load_table(stem: Stemmer) -> CapabilityTable:
     """The table shipped with the package."""
     raw = _raw()

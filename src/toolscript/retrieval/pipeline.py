@@ -324,13 +324,12 @@ def _name_matches(trace: Trace) -> dict[int, NameMatch]:
     return matches
 
 
-SIGNAL_STEPS = (fuse_signals, weigh_by_word_match, scale_by_known_words)
-"""Those that look at what the signals say."""
-NAME_STEPS = (boost_names, blend_subqueries)
-"""Those that look at how much of a name is said, and what comes of that."""
 STEPS = (
-    *SIGNAL_STEPS,
-    *NAME_STEPS,
+    fuse_signals,
+    weigh_by_word_match,
+    scale_by_known_words,
+    boost_names,
+    blend_subqueries,
     raise_named_server,
     infer_shell,
     prefer_successors,

@@ -4,121 +4,27 @@ The reason of a hit and its explanation are read from the trace, so nothing is
 computed again to be explained.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.graph.tool_graph import ToolGraph
+from toolscript.graph.forecast import Forecast
 from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
-from toolscript.retrieval.capability import Capability
+from toolscript.retrieval.capability import CapabilityIndex
 from toolscript.retrieval.fusion import DECIMALS, Scores, shares
-from toolscript.retrieval.lexical.name_matching import NameMatch
+from toolscript.retrieval.lexical.bm25f import LexicalIndex
+from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex
+from toolscript.retrieval.visibility import Visibility
 from toolscript.text.display import printable
 from toolscript.types import Explanation, ScoreChange, SearchRequest, Share
 
 _PHRASES = {"semantic": "Semantic similarity", "fuzzy": "Fuzzy match"}
 _SUBQUERY_CHARS = 40
-
-
-class Names(Protocol):
-    """The spellings of documents' names."""
-
-    @property
-    def impersonating(self) -> Container[int]:
-        """The documents, by row, that are named like another's id."""
-        ...
-
-    def match(
-        self, texts: Iterable[str], visible: Mask | None = None
-    ) -> dict[str, dict[int, NameMatch]]:
-        """Returns, by text and by row, the ``visible`` documents whose names each text spells."""
-        ...
-
-
-class Visible(Protocol):
-    """Which rows a caller may see."""
-
-    def mask(self, request: SearchRequest) -> Mask | None:
-        """Returns which rows may be found by the caller; None if all may."""
-        ...
-
-    def reachable(self, request: SearchRequest) -> Rows:
-        """Returns the rows that the caller may see, of the servers that it asks about."""
-        ...
-
-
-class Words(Protocol):
-    """The words of documents."""
-
-    @property
-    def stemmer(self) -> Callable[[str], str]:
-        """Returns the stem of a word."""
-        ...
-
-    def rank(self, query: Query, visible: Mask | None = None) -> Ranking:
-        """Returns what the words in common say; of rows that are not ``visible`` 0."""
-        ...
-
-    def totals(self, query: Query) -> Vectors:
-        """Returns each document's score before it is scaled by the best: float32 [n]."""
-        ...
-
-    def understands(self, word: str) -> bool:
-        """Whether some document has the word, or one that it may be a typo of."""
-        ...
-
-    def knows(self, word: str) -> bool:
-        """Whether some document has the word, in whatever form."""
-        ...
-
-    def name_coverage(self, query: Query) -> Vectors:
-        """Returns how much of each document's name the query says: float32 [n] in [0, 1]."""
-        ...
-
-    def evidence(self, query: Query, row: int) -> tuple[str, ...]:
-        """Returns the words in common, strongest first, each with its share of the match."""
-        ...
-
-
-class Capabilities(Protocol):
-    """What documents are for."""
-
-    def label(self, row: int, query: Query) -> str:
-        """Returns in two words what of the question a document is for; empty for nothing."""
-        ...
-
-    def executors_for(self, query: Query, reachable: Rows) -> Rows:
-        """Returns the ``reachable`` rows that run commands, where a shell can do what is asked."""
-        ...
-
-    def infer_shell(
-        self, query: Query, scores: NDArray[np.floating], reachable: Rows
-    ) -> tuple[Capability, NDArray[np.floating]] | None:
-        """Returns the capability that only a shell has, and scores with the shells raised."""
-        ...
-
-
-class Expectations(Protocol):
-    """What the graph expects of documents."""
-
-    @property
-    def graph(self) -> ToolGraph:
-        """What was learned."""
-        ...
-
-    def scores(self, context: Sequence[str]) -> Scores | None:
-        """Returns how likely each document is to be next: see `Forecast.scores`."""
-        ...
-
-    def connected(self, context: Sequence[str]) -> NDArray[np.integer]:
-        """Returns the rows that a template puts beside the context: see `Forecast.connected`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +35,14 @@ class IndexState:
     """
 
     corpus: Corpus
-    lexical: Words
+    lexical: LexicalIndex
     semantic: SemanticIndex | None
-    names: Names
-    capabilities: Capabilities
+    names: NameIndex
+    capabilities: CapabilityIndex
     is_action: Callable[[str], bool] | None
     """Whether a word begins the texts of some tools; None if questions are not split."""
-    visibility: Visible
-    forecast: Expectations | None
+    visibility: Visibility
+    forecast: Forecast | None
     """The probabilities of the next tool; None if nothing is learned."""
     known: Container[str]
     """The ids of all documents, those that are not scored included."""

@@ -85,18 +85,16 @@ def _postings_by(analyzer: Analyzer) -> Callable[[Sequence[Document]], Postings]
     return lambda documents: Postings(analyzer.of(documents), analyzer.vocabulary)
 
 
-def saturated(totals: Vectors, best: float | None = None) -> Vectors:
+def saturated(totals: Vectors) -> Vectors:
     """BM25 scores float32 [n] onto [0, 1): (score / best) ^ 1.5 · best / (best + `HALF`).
 
     The best document's score says how good the match is at all; the others'
     say how far behind they are, however long the question: saturating each by
     itself would make the upper ones of a long question alike.
 
-    Args:
-        totals: The scores, none below 0.
-        best: The greatest score; by default that of ``totals``, which may be only some.
+    No score is below 0.
     """
-    best = float(totals.max(initial=0.0)) if best is None else best
+    best = float(totals.max(initial=0.0))
     if best <= 0:
         return totals
     shares = totals / np.float32(best)
@@ -321,10 +319,6 @@ class LexicalIndex:
                 seen = np.bincount(self._parent_of[visible], minlength=self._size) > 0
             totals *= seen
         return Ranking(self._per_document(saturated(totals)))
-
-    def totals(self, query: Query) -> Vectors:
-        """Returns the BM25 score of every document before it is `saturated`: float32 [n]."""
-        return self._per_document(self._totals(query))
 
     def _totals(self, query: Query) -> Vectors:
         totals = np.zeros(self._size, dtype=np.float32)

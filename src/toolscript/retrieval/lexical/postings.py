@@ -25,16 +25,9 @@ class Postings:
     Args:
         documents: The words of each document.
         vocabulary: What the words' numbers mean.
-        wanted: By stem, whether its entries are needed: bool [stems]. The other stems have none,
-            those of names excepted. None for all.
     """
 
-    def __init__(
-        self,
-        documents: list[TokenIds],
-        vocabulary: Vocabulary,
-        wanted: NDArray[np.bool_] | None = None,
-    ) -> None:
+    def __init__(self, documents: list[TokenIds], vocabulary: Vocabulary) -> None:
         self.documents = documents
         self._vocabulary = vocabulary
         self.lengths = _lengths(documents)
@@ -43,9 +36,6 @@ class Postings:
         self._words = words
         stem_of = vocabulary.stem_of
         stems = stem_of[words]
-        if wanted is not None:
-            kept = wanted[stems] | (fields == NAME)
-            stems, places, fields = stems[kept], places[kept], fields[kept]
         order = np.argsort(stems, kind="stable")
         stems, places, fields = stems[order], places[order], fields[order]
         firsts = np.flatnonzero(differs(stems) | differs(places) | differs(fields))

@@ -100,11 +100,6 @@ class Spellings:
         self._positions = np.argsort(lengths, kind="stable").astype(np.int32)
         self._lengths = lengths[self._positions]
 
-    def prepare(self) -> None:
-        """Does what the first search among very many words would wait for."""
-        if len(self.words) > self._many:
-            _ = self._signatures
-
     @cached_property
     def _signatures(self) -> _Signatures:
         return _Signatures(self.words, self._positions)

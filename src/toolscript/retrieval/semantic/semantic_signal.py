@@ -196,16 +196,6 @@ class SemanticSignal:
         except ModelError:
             return None
 
-    def calibrated(self, model: str, cosines: Vectors) -> Vectors | None:
-        """Returns the scores of cosines: float32, of their shape; None unless ``model`` answers."""
-        encoder = self.model.get().encoder
-        if encoder is None or encoder.name != model:
-            return None
-        try:
-            return self._curves.of(encoder)(cosines)
-        except ModelError:
-            return None
-
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replaces all vectors by those of a ``model``, given by document id."""
         self._store.replace(model, vectors)
