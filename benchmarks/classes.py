@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -61,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(parser: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="DIR", help="folder of the dataset folders")
+    parser.add_data()
     add("--dataset", default="published", metavar="SET", help="the dataset whose tools to look at")
     add("--examples", type=int, default=0, metavar="N", help="show so many wrong guesses")
-    add("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_json()
     return parser.parse_args(arguments)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
+from benchmarks.arguments import Parser
 
 TOOLSCRIPT = [sys.executable, "-m", "toolscript"]
 SEARCH = [*TOOLSCRIPT, "search", "read a file"]
@@ -53,10 +54,10 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Time whole toolscript commands.")
+    parser = Parser(description="Time whole toolscript commands.")
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--repetitions", type=int, default=21)
-    parser.add_argument("--json", type=Path)
+    parser.add_json()
     return parser.parse_args()
 
 

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from benchmarks import report
+from benchmarks.arguments import Parser
 from benchmarks.quality import datasets
 from benchmarks.quality.own import document, encoder, semantic
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
@@ -36,13 +37,13 @@ QUESTIONS = 200
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency")
+    parser = Parser(prog="python -m benchmarks.latency")
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="DIR", help="folder of the dataset folders")
+    parser.add_data()
     add("--names", default="wild_mcp", metavar="SET", help="the dataset whose tools are searched")
     add("--sizes", default="500,5000,14191", metavar="N,M", help="how many of them")
     add("--questions", default="livemcp_agent,azure_mcp", metavar="A,B", help="whose are asked")
-    add("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_json()
     options = parser.parse_args(arguments)
     try:
         rows = _measured(options)

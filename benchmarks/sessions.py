@@ -225,7 +225,7 @@ def _arguments() -> Any:
     parser.add_argument("--peers", type=Path, default=Path(".peers/bin"), metavar="FOLDER")
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--json", type=Path)
+    parser.add_json()
     return parser.parse_args()
 
 

@@ -37,7 +37,6 @@ MakeEngine = Callable[..., SearchEngine]
 
 SLOWEST = (
     "surfaces/web/test_chromium.py",
-    "benchmarks/test_skills.py",
     "surfaces/cli/test_cli_gateway.py",
     "hostile/test_login.py",
     "docs/test_docs.py",

@@ -41,11 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit code."""
     parser = Parser(prog="python -m benchmarks.graph", description="What the graph of tools knows.")
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="DIR", help="folder of the dataset folders")
+    parser.add_data()
     add("--datasets", type=_names, metavar="A,B", help="only these")
     add("--tasks", type=_tasks, default=list(TASKS), metavar="T,U", help=", ".join(TASKS))
     add("--sample", type=int, metavar="N", help="at most N items of each dataset")
-    add("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_json()
     options = parser.parse_args(arguments)
     try:
         results = list(_measured(options))

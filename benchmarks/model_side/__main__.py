@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit code."""
     parser = Parser(prog="python -m benchmarks.model_side", description="What a model reads.")
     parser.add_argument("--tasks", type=int, default=60)
-    parser.add_argument("--json", type=Path)
+    parser.add_json()
     given = parser.parse_args(arguments)
     if not (SERVERS / "servers.json").is_file():
         parser.error("the demo's servers are not installed; run bash scripts/demo")

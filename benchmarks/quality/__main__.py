@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks import report
@@ -53,7 +52,7 @@ def _parser() -> Parser:
         epilog=f"Engines of our own: {', '.join(OWN)}. Other projects': {', '.join(PEERS)}.",
     )
     add = parser.add_argument
-    add("--data", type=Path, metavar="DIR", help="folder that holds the dataset folders")
+    parser.add_data(required=False)
     add("--datasets", type=_names, metavar="A,B", help="only these; without it, all with queries")
     add(
         "--engines",
@@ -80,7 +79,7 @@ def _parser() -> Parser:
         metavar="METRIC=VALUE",
         help=f"exit 1 where {GATED} gets less on a dataset; {', '.join(LABELS)}; may be repeated",
     )
-    add("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_json()
     add("--install-peers", action="store_true", help="make .peers, where other engines run")
     return parser
 

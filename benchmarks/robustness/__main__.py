@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
+from benchmarks.arguments import Parser
 from benchmarks.quality import datasets
 from benchmarks.quality.datasets import DataError, Dataset, Tool
 from benchmarks.quality.own import document, semantic
@@ -31,18 +32,18 @@ NOTHING = Path(__file__).with_name("nothing.txt")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m benchmarks.robustness",
         description="Typos, exact names, nonsense: what a search makes of queries at the edge.",
     )
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="DIR", help="folder of the dataset folders")
+    parser.add_data()
     add("--names", default="wild_mcp", metavar="SET", help="the dataset whose names are asked for")
     add("--among", default="livemcpbench", metavar="SET", help="where nothing is to be found")
     add("--datasets", metavar="A,B", help="whose queries must survive; without it, all")
     add("--sample", type=int, default=250, metavar="N", help="at most N queries of each dataset")
     add("--lexical", action="store_true", help="without the model")
-    add("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_json()
     options = parser.parse_args(arguments)
     try:
         found = _measure(options)

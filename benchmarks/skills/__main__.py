@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m benchmarks.skills")
     add = parser.add_argument
     add("--engines", default=",".join(ENGINES), metavar="A,B", help="which of the engines")
-    add("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_json()
     options = parser.parse_args(arguments)
     names = options.engines.split(",")
     unknown = [name for name in names if name not in ENGINES]

@@ -32,6 +32,7 @@ def test_there_are_many_different_texts_and_two_questions_for_each(collection: s
     assert max(lines.values()) == 1, "no two skills share a passage"
 
 
+@pytest.mark.long  # two thousand texts are embedded
 @pytest.mark.requirement("skills:folders")
 def test_skills_are_found_in_other_words(found: Found) -> None:
     """skills:folders: a little below what was measured."""
@@ -39,6 +40,7 @@ def test_skills_are_found_in_other_words(found: Found) -> None:
     assert found[OURS].within(3) >= 0.95
 
 
+@pytest.mark.long
 @pytest.mark.requirement("skills:folders")
 def test_the_ranking_beats_words_and_the_model_alone(found: Found) -> None:
     """skills:folders"""

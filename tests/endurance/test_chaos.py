@@ -19,7 +19,7 @@ from tests.endurance.effort import Effort
 from tests.endurance.observed import blocked_times, descriptors, living, resident_mib
 from tests.gateways import Started, gateway
 
-_SERVERS, _CLIENTS = 20, 8
+_SERVERS, _SMOKE_SERVERS, _CLIENTS = 20, 8, 8
 _PARTS, _PART_S = 4, 45.0
 _SMOKE_PARTS, _SMOKE_PART_S = 2, 6.0
 _IDLE_S = 2
@@ -129,8 +129,10 @@ def test_the_gateway_lives_on_whatever_its_servers_do(
     tmp_path: Path, effort: Effort, *, resting: bool
 ) -> None:
     """upstream:isolation: resting servers run once for each of three folders."""
-    servers = Servers(tmp_path, _SERVERS, resting, effort.chance)
-    parts, seconds = (_SMOKE_PARTS, _SMOKE_PART_S) if effort.scale < 1 else (_PARTS, _PART_S)
+    parts, seconds, number = _PARTS, _PART_S, _SERVERS
+    if effort.scale < 1:
+        parts, seconds, number = _SMOKE_PARTS, _SMOKE_PART_S, _SMOKE_SERVERS
+    servers = Servers(tmp_path, number, resting, effort.chance)
     with gateway(tmp_path, **_SETTINGS, **(_LAZY if resting else _EAGER)) as started:
         chaos = Chaos(started, servers, seconds, _IDLE_S if resting else 0)
         anyio.run(chaos.run, parts)

@@ -49,6 +49,7 @@ def test_the_noticing_tests_a_finding_are_those_named_after_it() -> None:
     assert test.startswith("tests/retrieval/test_capability.py::test_a8_")
 
 
+@pytest.mark.long  # it copies the repository
 def test_a_break_is_noticed_or_survives_and_is_taken_back(tmp_path: Path) -> None:
     """By tests of a copy, which leaves the sources here alone."""
     place = Workplace(tmp_path)
