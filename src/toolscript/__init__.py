@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolscript import errors
 from toolscript.errors import ToolscriptError
+from toolscript.version import __version__
 
 if TYPE_CHECKING:
     from toolscript.agent.two_phase import Executor, Llm, Outcome, Toolbox
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from toolscript.skills.vector_pair import VectorPair
     from toolscript.types import Document, Hit, SearchRequest, SearchResult, ToolSpec
 
-__version__ = "0.1.0"
 __all__ = [
     "App",
     "Config",

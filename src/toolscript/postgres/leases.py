@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolscript import __version__
 from toolscript.errors import DatabaseUnavailableError, SchemaVersionError
 from toolscript.postgres import schema
 from toolscript.postgres.change_feed import ChangeFeed
@@ -24,6 +23,7 @@ from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
 from toolscript.postgres.event_loop_bridge import Signal
 from toolscript.types import ServerSpec
+from toolscript.version import __version__
 
 log = logging.getLogger(__name__)
 TTL_S = 10.0

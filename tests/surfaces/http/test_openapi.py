@@ -11,10 +11,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.skills.sample import put
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, processes, stop_all
 
-from toolscript import __version__
 from toolscript.surfaces.http.openapi import PATH, describe
 from toolscript.surfaces.http.routes import every_endpoint
 from toolscript.text.wire_constants import ANSWER_FIELDS
+from toolscript.version import __version__
 
 DOCUMENT = describe(__version__, every_endpoint())
 ID = "files__read_file"

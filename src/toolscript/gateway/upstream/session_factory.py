@@ -16,7 +16,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from toolscript import __version__
 from toolscript.config.settings import GatewaySettings
 from toolscript.errors import UpstreamError
 from toolscript.gateway.diagnosis import is_closed
@@ -30,6 +29,7 @@ from toolscript.gateway.upstream.result_repair import ResultRepair
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec, Transport
+from toolscript.version import __version__
 
 DISCOVER_TIMEOUT_S = 5.0
 """How long a server that may not know ``server/discover`` has to say so."""

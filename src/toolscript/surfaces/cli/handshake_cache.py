@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from toolscript import __version__
 from toolscript.storage.atomic_files import write_atomically
+from toolscript.version import __version__
 
 METHODS = {"initialize", "server/discover", "tools/list"}
 """The requests that clients send first, and whose answers seldom change."""

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 import click
 
-from toolscript import __version__
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server.garbage_collection import collect_rarely, exit_at_once
 from toolscript.surfaces.server.signals import EndedError, raise_when_asked_to_end
 from toolscript.text.display import harmless, printable
+from toolscript.version import __version__
 
 _SIGNAL_EXIT_CODE = 128
 _ONE_THREAD = "OPENBLAS_NUM_THREADS"

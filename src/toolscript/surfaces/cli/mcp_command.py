@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import click
 
-from toolscript import __version__
 from toolscript.config.settings import Settings, load_settings
 from toolscript.surfaces.cli.bridge import Bridge, Stream
 from toolscript.surfaces.cli.connect import record_file, running_gateway
@@ -14,6 +13,7 @@ from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.garbage_collection import collect_as_usual
+from toolscript.version import __version__
 
 
 @click.command()

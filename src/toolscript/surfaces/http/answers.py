@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from toolscript import __version__
 from toolscript.app.health import Health
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.gateway.definitions.note import Note
@@ -32,6 +31,7 @@ from toolscript.types import (
     ToolClass,
     Trust,
 )
+from toolscript.version import __version__
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

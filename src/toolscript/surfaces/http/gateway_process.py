@@ -16,7 +16,7 @@ from typing import Any, cast
 import uvicorn
 from starlette.applications import Starlette
 
-from toolscript import __version__, bootstrap
+from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import session_key
@@ -38,6 +38,7 @@ from toolscript.surfaces.server.process_memory import (
 )
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.signals import end_signals
+from toolscript.version import __version__
 
 log = logging.getLogger(__name__)
 GRACE_S = 30.0

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from toolscript import __version__, tracing
+from toolscript import tracing
 from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Option, Settings
@@ -70,6 +70,7 @@ from toolscript.surfaces.server.request_log import RequestLogMiddleware, Request
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
 from toolscript.types import TOOL_CLASSES, Grant, ToolClass
+from toolscript.version import __version__
 
 log = logging.getLogger(__name__)
 Pages: TypeAlias = Callable[[App], Sequence[BaseRoute]]

@@ -28,7 +28,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 from starlette.types import Scope
 
-from toolscript import __version__
 from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
@@ -42,6 +41,7 @@ from toolscript.surfaces.server.authentication import grant_of, holder_of, holde
 from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.surfaces.server.request_log import is_stream
 from toolscript.types import EVERYTHING, Grant
+from toolscript.version import __version__
 
 _Raw: TypeAlias = dict[str, Any]
 _SdkContext: TypeAlias = ServerRequestContext[Any, Any]

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
 
-from toolscript import __version__
 from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
+from toolscript.version import __version__
 
 _METHOD_NOT_FOUND, INVALID_REQUEST = -32601, -32600
 _VERSION = "2025-06-18"

@@ -14,8 +14,9 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Status
 
-from toolscript import __version__, tracing
+from toolscript import tracing
 from toolscript.text.display import printable
+from toolscript.version import __version__
 
 MAX_NAME_CHARS = 200
 """Of a span's name or a text in it: a client may call a tool whatever it likes."""

@@ -15,13 +15,13 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolscript import __version__
 from toolscript.app.application import App
 from toolscript.surfaces.http.search_answers import SkillHit, ToolHit
 from toolscript.surfaces.server.authentication import access_of
 from toolscript.surfaces.server.page_sessions import PAGE, cookie_name
 from toolscript.surfaces.web.confidence_bar import bar
 from toolscript.text.display import counted, harmless, printable, size_text
+from toolscript.version import __version__
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"

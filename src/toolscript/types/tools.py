@@ -1,0 +1,138 @@
+"""Tools as their servers list them, and their ids."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+
+from toolscript.errors import InputError
+from toolscript.text.tool_class_guess import guess_class
+from toolscript.text.wire_constants import ToolClass
+from toolscript.types.tool_definitions import tool_fields
+
+SEPARATOR = "__"
+"""Between server and tool in an id. No server's name contains it, so an id splits at the first."""
+SKILLS = "skills"
+"""The server that skills belong to in ids and grants."""
+BUILTIN = "Vector"
+"""The server that built-in tools belong to in ids and grants."""
+Trust = Literal["pinned", "new", "changed", "reordered"]
+"""How a tool's definition came to be accepted: ``new`` and ``changed`` were, lately, unseen."""
+ClassSource = Literal["config", "server", "guess"]
+"""Who says of which class a tool is: the user, its server, or nobody, so that it is guessed."""
+
+
+def tool_id(server: str, name: str) -> str:
+    """Returns the id of a tool: ``server__tool``."""
+    return f"{server}{SEPARATOR}{name}"
+
+
+def skill_id(name: str) -> str:
+    """Returns the id of a skill: ``skills__name``."""
+    return tool_id(SKILLS, name)
+
+
+def is_builtin(name: str) -> bool:
+    """Whether a name has the form of a built-in tool's: ``Vector.SearchSkills``."""
+    return name.startswith(f"{BUILTIN}.")
+
+
+def as_id(name: str) -> str:
+    """Returns ``server:tool``, or a pattern of that form, as an id; any other name as it is."""
+    return name if SEPARATOR in name else name.replace(":", SEPARATOR, 1)
+
+
+def split_tool_id(identifier: str) -> tuple[str, str]:
+    """Returns the server and the name of a tool's id; raises `InputError` if it is no id."""
+    server, separator, name = identifier.partition(SEPARATOR)
+    if not (server and separator and name):
+        raise InputError(f"{identifier!r} is no tool id; expected server{SEPARATOR}tool")
+    return server, name
+
+
+def sha256_of(value: Any) -> str:
+    """Returns the SHA-256 of a value as JSON with sorted keys, in hex digits."""
+    try:
+        encoded = msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError:  # an environment value that is no UTF-8
+        encoded = json.dumps(value, sort_keys=True).encode()
+    return hashlib.sha256(encoded).hexdigest()
+
+
+SAME_AGE_S = 600
+"""Tools that were accepted within so many seconds are equally old: servers of one first start."""
+
+
+def is_older(accepted_at: int, other: int) -> bool:
+    """Whether a tool was accepted before another one: Unix times, 0 for one that never was."""
+    return accepted_at > 0 and (other == 0 or accepted_at + SAME_AGE_S < other)
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """A tool as its server lists it. Its id and its digest are computed once."""
+
+    server: str
+    """The server's name in the configuration."""
+    name: str
+    """The name that its server calls it by."""
+    title: str = ""
+    """Its name for people."""
+    description: str = ""
+    """What it does, in words: most of what is searched."""
+    input_schema: dict[str, Any] = {}
+    """The JSON Schema of its arguments."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema of its structured result, where it has one."""
+    annotations: dict[str, Any] | None = None
+    """The server's hints, such as ``readOnlyHint``."""
+    config_class: ToolClass | None = None
+    """The class that the configuration gives it; no part of its definition."""
+
+    @classmethod
+    def of(cls, source: Callable[..., Any] | Any, server: str = "tools") -> "ToolSpec":
+        """Returns a function, or somebody's definition of a tool, as a tool of a server.
+
+        Args:
+            source: See `Document.of`.
+            server: The server that it belongs to, unless it is a `ToolSpec`.
+
+        Raises:
+            InputError: It is no tool, or has no name.
+        """
+        return source if isinstance(source, cls) else cls(server=server, **tool_fields(source))
+
+    @cached_property
+    def id(self) -> str:
+        """``server__tool``."""
+        return tool_id(self.server, self.name)
+
+    @property
+    def class_source(self) -> ClassSource:
+        """Who says of which class it is."""
+        if self.config_class is not None:
+            return "config"
+        hints = self.annotations or {}
+        stated = (hints.get("readOnlyHint"), hints.get("destructiveHint"))
+        return "guess" if stated == (None, None) else "server"
+
+    @cached_property
+    def tool_class(self) -> ToolClass:
+        """What a call may do at most, by the configuration, its server's hints, or its name.
+
+        One hint without the other has the protocol's default: a tool that writes may destroy.
+        """
+        if self.class_source == "guess":
+            return guess_class(self.server, self.name, self.input_schema)
+        hints = self.annotations or {}
+        stated = "write" if hints.get("destructiveHint") is False else "destructive"
+        return self.config_class or ("read" if hints.get("readOnlyHint") is True else stated)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the definition: a changed description or schema changes it."""
+        fields = msgspec.to_builtins(self)
+        fields.pop("config_class", None)
+        return sha256_of(fields)
