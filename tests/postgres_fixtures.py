@@ -48,10 +48,14 @@ def pooler_port(postgres: PostgresServer) -> Generator[int]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs the tests of a module with the marker ``pooled`` once with and once without a pooler."""
+    """Runs the tests of a module with the marker ``pooled`` with a pooler too in the long run.
+
+    The usual run has `tests.contracts` with one.
+    """
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
     if "database_url" in metafunc.fixturenames and "pooled" in marks:
-        metafunc.parametrize("database_url", ["direct", "pooled"], indirect=True)
+        pooled = pytest.param("pooled", marks=pytest.mark.long)
+        metafunc.parametrize("database_url", ["direct", pooled], indirect=True)
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_a_change_between_list_and_call_is_noticed(tmp_path: Path, listed: Path)
     put(listed, [tool])
     with running(server(tmp_path, listed)) as app:
         app.settle()
-        for turn in range(20):
+        for turn in range(5):
             before = app.tool_ids()
             assert before == [f"s__{tool['name']}"]
             changed = {**tool, "description": f"{tool['description']} Turn {turn}."}
