@@ -103,13 +103,18 @@ def misspelt(
     """
     ignored = {_plain(key) for key in foreign} - {_plain(key) for key in known}
     for key in keys:
-        marked = not (key[:1].isalpha() and key[-1:].isalpha())
-        if key in known or marked or _plain(key) in ignored:
+        is_marked = not (key[:1].isalpha() and key[-1:].isalpha())
+        if key in known or is_marked or _plain(key) in ignored:
             continue
-        wrong, nearest = min((_difference(_plain(key), _plain(each)), each) for each in known)
-        if wrong <= (2 if len(nearest) >= _LONG_CHARS else 1):
+        if nearest := _nearest(key, known):
             return f"the key {key!r:.60} is not known; did you mean {nearest!r}?"
     return None
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    """Returns the known key that a key may be a misspelling of; empty for none."""
+    wrong, nearest = min((_difference(_plain(key), _plain(each)), each) for each in known)
+    return nearest if wrong <= (2 if len(nearest) >= _LONG_CHARS else 1) else ""
 
 
 def _plain(key: str) -> str:

@@ -204,7 +204,7 @@ def server(
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
     reader = Entry(rewrite(cast("dict[str, Any]", raw)), environ)
-    if any(key in reader.raw and reader.flag(key) == off for key, off in SWITCH_KEYS.items()):
+    if _is_off(reader):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
     if mistake := misspelt(reader.raw, SERVER_KEYS, FOREIGN_KEYS):
@@ -216,7 +216,7 @@ def server(
         name=name,
         transport=transport,
         include_tools=_included(reader),
-        exclude_tools=tuple(tool for key in EXCLUDE_KEYS for tool in reader.texts(key) or ()),
+        exclude_tools=_excluded(reader),
         pin_tools=reader.texts("pinTools") or (),
         classes=_classes(reader),
         auto_approve=_auto_approve(reader),
@@ -236,6 +236,10 @@ def server(
     )
 
 
+def _is_off(reader: Entry) -> bool:
+    return any(key in reader.raw and reader.flag(key) == off for key, off in SWITCH_KEYS.items())
+
+
 def _included(reader: Entry) -> tuple[str, ...] | None:
     """Returns the tools that every list of an entry includes; None without any list."""
     included: tuple[str, ...] | None = None
@@ -246,6 +250,11 @@ def _included(reader: Entry) -> tuple[str, ...] | None:
         if tools is not None:
             included = tools if included is None else _in_both(included, tools)
     return included
+
+
+def _excluded(reader: Entry) -> tuple[str, ...]:
+    """Returns the tools that any list of an entry excludes."""
+    return tuple(tool for key in EXCLUDE_KEYS for tool in reader.texts(key) or ())
 
 
 def _classes(reader: Entry) -> dict[str, ToolClass]:

@@ -72,11 +72,7 @@ class JsonVectorCache:
     ) -> None:
         former = _rows(self.path, model, logging.DEBUG)
         size = next((entry.vector.size for entry in entries.values()), 0)
-        rows = {
-            each: row
-            for each, row in former.items()
-            if keep and keep(each) and size in {0, len(row["embedding"])}
-        }
+        rows = _kept_rows(former, size, keep) if keep else {}
         now = utc_timestamp()
         for each, entry in entries.items():
             row = former.get(each)
@@ -147,6 +143,13 @@ def _load(
         each: CachedVector(row["hash"], np.asarray(row["embedding"], np.float32))
         for each, row in _rows(path, model, level).items()
         if wanted is None or wanted.get(each) == row["hash"]
+    }
+
+
+def _kept_rows(rows: Mapping[str, _Row], size: int, keep: Callable[[str], bool]) -> dict[str, _Row]:
+    """Returns the rows to keep: of this size, unless it is 0."""
+    return {
+        each: row for each, row in rows.items() if keep(each) and size in {0, len(row["embedding"])}
     }
 
 

@@ -57,11 +57,13 @@ def inferred(tools: Iterable[ToolSpec]) -> dict[str, dict[str, str]]:
         for tool, needed, why in (*_named(server[:MAX_TOOLS]), *_provided(server[:MAX_TOOLS])):
             if len(needs[tool]) < MAX_NEEDS:
                 needs[tool].setdefault(needed, why)
-    one_way = {  # two tools that need each other, or one that needs itself, mean nothing
-        tool: {other: why for other, why in needed.items() if tool not in needs.get(other, {})}
-        for tool, needed in needs.items()
-    }
+    one_way = {tool: _without_mutual(tool, needs) for tool in needs}
     return {tool: needed for tool, needed in one_way.items() if needed}
+
+
+def _without_mutual(tool: str, needs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Returns a tool's needs: two tools that need each other, or one itself, mean nothing."""
+    return {other: why for other, why in needs[tool].items() if tool not in needs.get(other, {})}
 
 
 def _named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:

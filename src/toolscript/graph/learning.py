@@ -235,22 +235,30 @@ class Learning:
         due: float | None = None  # when changes have to be stored
         ends = False
         while not ends:
-            item: _RecordedCall | threading.Event | Literal["news"] | tuple[()] | None = ()
-            with contextlib.suppress(queue.Empty):
-                left = None if due is None else max(0.0, due - time.monotonic())
-                item = self._waiting.get(timeout=left)
-            if isinstance(item, _RecordedCall):
-                self._learn(item)
-                due = due or time.monotonic() + STORE_EVERY_S
+            item = self._next(due)
             ends = item is None
             if item == _NEWS:
                 if not self._load_news():
                     due = due or time.monotonic() + STORE_EVERY_S
                 continue
-            if not isinstance(item, _RecordedCall) or (due and time.monotonic() >= due):
-                due = None if self._save() else time.monotonic() + STORE_EVERY_S
+            if isinstance(item, _RecordedCall):
+                self._learn(item)
+                due = due or time.monotonic() + STORE_EVERY_S
+                if time.monotonic() < due:
+                    continue
+            due = None if self._save() else time.monotonic() + STORE_EVERY_S
             if isinstance(item, threading.Event):
                 item.set()
+
+    def _next(
+        self, due: float | None
+    ) -> _RecordedCall | threading.Event | Literal["news"] | tuple[()] | None:
+        """Returns the next of the queue; an empty tuple once changes are due."""
+        left = None if due is None else max(0.0, due - time.monotonic())
+        try:
+            return self._waiting.get(timeout=left)
+        except queue.Empty:
+            return ()
 
     def _learn(self, call: _RecordedCall) -> None:
         try:

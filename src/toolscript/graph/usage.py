@@ -102,16 +102,18 @@ class Usage:
         question for each tool, however often it was used.
         """
         with self._lock:
-            known = {key: each for (key, name), each in self._all.learned.items() if name == model}
-        scoped = {key: known.pop(key) for key in [key for key in known if _BY in key]}
-        found = UsageChange({(tool, model): each for tool, each in known.items() if scoped})
+            own = {key: each for (key, name), each in self._all.learned.items() if name == model}
+        scoped = {key: own.pop(key) for key in [*own] if _BY in key}
+        if not scoped:
+            return own
+        merged = UsageChange({(tool, model): each for tool, each in own.items()})
         for key, (count, total) in scoped.items():
             tool, _, by = key.rpartition(_BY)
             if by.removeprefix(_SHARED) == holder:
-                found.add(tool, model, total, count)
+                merged.add(tool, model, total, count)
             elif others and by.startswith(_SHARED):
-                found.add(tool, model, total / np.float32(count), 1.0)
-        return {tool: each for (tool, _), each in found.learned.items()} if scoped else known
+                merged.add(tool, model, total / np.float32(count), 1.0)
+        return {tool: each for (tool, _), each in merged.learned.items()}
 
     def _has_room(self, holder: str) -> bool:
         """Whether a tool more fits; ``holder`` is the end of its key, empty for the owner."""

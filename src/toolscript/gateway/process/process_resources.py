@@ -47,13 +47,14 @@ class _Usage(NamedTuple):
 
 
 def _measured(table: "_ProcessTable", pids: Sequence[int]) -> ServerResources:
-    looked_at = {each: table.usage(each) for pid in pids for each in table.tree(pid)}
-    found = {pid: usage for pid, usage in looked_at.items() if usage}
+    ids = dict.fromkeys(each for pid in pids for each in table.tree(pid))
+    usages = {pid: usage for pid in ids if (usage := table.usage(pid))}
+    lives, memory, times = zip(*usages.values(), strict=True) if usages else ((), (), ())
     return ServerResources(
-        instances=sum(pid in found and found[pid].lives for pid in pids),
-        processes=sum(usage.lives for usage in found.values()),
-        memory_bytes=sum(usage.memory_bytes for usage in found.values()),
-        cpu_s=sum(usage.cpu_s for usage in found.values()),
+        instances=sum(pid in usages and usages[pid].lives for pid in pids),
+        processes=sum(lives),
+        memory_bytes=sum(memory),
+        cpu_s=sum(times),
     )
 
 
