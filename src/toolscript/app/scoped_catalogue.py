@@ -65,9 +65,12 @@ class ScopedCatalogue:
         """Every configured server that the caller may know, by name."""
         return [self._within(status) for status in self._statuses()]
 
-    async def resources(self) -> Mapping[str, ServerResources]:
-        """What the servers use by name, measured now; nothing unless everything is granted."""
-        return await self.gateway.resources() if self.grant.is_whole else {}
+    async def resources(self, server: str | None = None) -> Mapping[str, ServerResources]:
+        """Measures the processes of one server, or of all, and returns the figures by name.
+
+        Nothing is measured unless everything is granted.
+        """
+        return await self.gateway.resources(server) if self.grant.is_whole else {}
 
     def tools(self, server: str | None = None) -> list[ToolSpec]:
         """Every tool that is the caller's, or one server's, by id."""

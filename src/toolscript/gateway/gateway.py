@@ -376,13 +376,16 @@ class Gateway:
             statuses.append(ServerStatus(name=problem.server, state="invalid", error=error))
         return sorted(statuses, key=lambda status: status.name)
 
-    async def resources(self) -> dict[str, ServerResources]:
-        """Measures the processes of every server over stdio; see `measure`.
+    async def resources(self, server: str | None = None) -> dict[str, ServerResources]:
+        """Measures the processes of one server over stdio, or of every one; see `measure`.
 
         The result is by the servers' names. It lacks remote and disabled servers.
         """
-        local = [managed for managed in self._managed.values() if managed.spec.transport == "stdio"]
-        pids = {managed.spec.name: managed.instances.pids for managed in local}
+        pids = {
+            name: managed.instances.pids
+            for name, managed in self._managed.items()
+            if managed.spec.transport == "stdio" and server in {None, name}
+        }
         return await anyio.to_thread.run_sync(measure, pids)
 
     def why_missing(self, server: str, tool: str) -> str:

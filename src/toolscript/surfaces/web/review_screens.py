@@ -1,7 +1,8 @@
 """Shows what waits for the owner's approval: changed definitions, and calls on hold."""
 
 from collections import defaultdict
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 import anyio.to_thread
 from msgspec import Struct
@@ -15,10 +16,12 @@ from toolscript.surfaces.http.approval_routes import reviewed
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, redirect
 from toolscript.text.display import printable
-from toolscript.text.wire_constants import ANSWERS, PersonsAnswer
+from toolscript.text.wire_constants import ANSWERS
 from toolscript.types import sha256_of
 
 SCREENS = Screens()
+Form: TypeAlias = dict[str, list[str]]
+"""The fields of a form, each with its values."""
 
 
 class ReviewScreen(Struct, frozen=True, kw_only=True):
@@ -37,35 +40,57 @@ async def review(app: App, request: Request) -> Any:
     catalogue = app.catalogue(grant_of(request))
     held = await anyio.to_thread.run_sync(reviewed, catalogue)
     digests: defaultdict[str, list[str]] = defaultdict(list)
-    for each in held.held:
-        digests[each.server_name].append(each.digest)
-    servers = {name: _digest_of_all(each) for name, each in digests.items()}
+    for tool in held.held:
+        digests[tool.server_name].append(tool.digest)
+    servers = {name: _digest_of_all(of_server) for name, of_server in digests.items()}
     return ReviewScreen(review=held, pending=app.approvals.pending, servers=servers)
 
 
 @SCREENS.add("POST", "/review")
 async def decide(app: App, request: Request) -> Any:
-    """Approve or reject a held definition, or all of a server; or answer a call."""
+    """Takes one of the forms of the screen, each of which has a field of its own name."""
     check_owner(request)
     form = await form_of(request)
-    approved, rejected = field(form, "approve"), field(form, "reject")
-    server, call, seen = (field(form, name) for name in ("server", "call", "seen"))
-    if server:
-        held = [e for e in app.catalogue(grant_of(request)).held() if e.tool.server == server]
-        if _digest_of_all([each.digest for each in held]) != field(form, "all"):
-            raise OutdatedDecisionError(
-                f"other definitions of {printable(server, 100)} are held than were shown, and "
-                "nothing is decided; look at them again"
-            )
-        await app.review([each.tool.id for each in held])
-    elif approved or rejected:
-        names = [approved] if approved else [], [] if approved else [rejected]
-        await app.review(*names, seen={approved or rejected: seen})
-    elif call and field(form, "answer") in ANSWERS:
-        app.approvals.answer(call, cast("PersonsAnswer", field(form, "answer")))
-    else:
+    for name, take in _FORMS.items():
+        if value := field(form, name):
+            await take(app, value, form)
+            return redirect("/review")
+    raise InputError("the form has nothing to decide")
+
+
+async def _approve_all(app: App, server: str, form: Form) -> None:
+    """Approves all held definitions of a server, if they are those that were shown."""
+    held = [held for held in app.catalogue().held() if held.tool.server == server]
+    if _digest_of_all([held.digest for held in held]) != field(form, "all"):
+        raise OutdatedDecisionError(
+            f"other definitions of {printable(server, 100)} are held than were shown, and "
+            "nothing is decided; look at them again"
+        )
+    await app.review([held.tool.id for held in held])
+
+
+async def _approve(app: App, tool: str, form: Form) -> None:
+    await app.review([tool], seen={tool: field(form, "seen")})
+
+
+async def _reject(app: App, tool: str, form: Form) -> None:
+    await app.review([], [tool], seen={tool: field(form, "seen")})
+
+
+async def _answer(app: App, call: str, form: Form) -> None:
+    answer = field(form, "answer")
+    if answer not in ANSWERS:
         raise InputError("the form has nothing to decide")
-    return redirect("/review")
+    app.approvals.answer(call, answer)
+
+
+_FORMS: dict[str, Callable[[App, str, Form], Awaitable[None]]] = {
+    "server": _approve_all,
+    "approve": _approve,
+    "reject": _reject,
+    "call": _answer,
+}
+"""The handler of each form, by the field that only it has."""
 
 
 def _digest_of_all(digests: list[str]) -> str:

@@ -39,7 +39,11 @@ _MODULES = (
     "server_screens",
     "review_screens",
     "activity_screen",
-    "overview_screens",
+    "savings_screen",
+    "graph_screen",
+    "skills_screen",
+    "access_screen",
+    "doctor_screen",
 )
 """Each has its `Screens` as ``SCREENS``."""
 HEADERS = {

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.app.call_figures import CallFigures, call_figures
+from toolscript.config.permission_rules import literal
 from toolscript.errors import UpstreamError
 from toolscript.gateway.base import Caller
 from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery
@@ -17,7 +18,7 @@ from toolscript.surfaces.http.answers import ServerAnswer, server_answer
 from toolscript.surfaces.server.authentication import access_of, grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner
 from toolscript.surfaces.web.search_lab import price
-from toolscript.types import ToolClass
+from toolscript.types import SEPARATOR, ToolClass
 
 SCREENS = Screens()
 MAX_TOOLS = 100
@@ -102,7 +103,7 @@ async def server(app: App, request: Request) -> Any:
     """One server, with its tools."""
     name = request.path_params["name"]
     app.catalogue(grant_of(request)).check((name,))
-    [row] = [row for row in await _rows(app, request) if row.server.name == name]
+    [row] = await _rows(app, request, name)
     specs = app.catalogue(grant_of(request)).tools(name)
     return ServerScreen(
         row=row,
@@ -123,7 +124,7 @@ async def server(app: App, request: Request) -> Any:
 
 @SCREENS.add("POST", "/servers/{name}", "server.html")
 async def try_again(app: App, request: Request) -> Any:
-    """Connect to a server again; begins a login where it needs one."""
+    """Connects to a server again; begins a login if it needs one."""
     check_owner(request)
     name, caller = request.path_params["name"], _LoginCaller()
     catalogue = app.catalogue(grant_of(request))
@@ -136,12 +137,17 @@ async def try_again(app: App, request: Request) -> Any:
     return replace(await server(app, request), tried=tried, login=caller.address)
 
 
-async def _rows(app: App, request: Request) -> list[ServerRow]:
+async def _rows(app: App, request: Request, name: str | None = None) -> list[ServerRow]:
+    """Returns the row of one server, or of every one; only these are measured."""
     catalogue = app.catalogue(grant_of(request))
-    used = await catalogue.resources()
-    page = await recorded(app, access_of(request), ActivityQuery(MAX_ROWS))
+    used = await catalogue.resources(name)
+    pattern = None if name is None else f"{literal(name)}{SEPARATOR}*"
+    page = await recorded(app, access_of(request), ActivityQuery(MAX_ROWS, tool=pattern))
     figures = call_figures(page.calls, lambda call: call.server)
     return [
-        ServerRow(server=server_answer(each, used.get(each.name)), figures=figures.get(each.name))
-        for each in catalogue.servers()
+        ServerRow(
+            server=server_answer(status, used.get(status.name)), figures=figures.get(status.name)
+        )
+        for status in catalogue.servers()
+        if name in {None, status.name}
     ]
