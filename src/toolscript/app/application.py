@@ -1,10 +1,10 @@
 """The application: everything that surfaces ask of toolscript, whatever protocol they speak.
 
-Knows no wire and no file format. What only concerns the servers and their tools is asked of
-`App.catalogue`, what concerns skills of `App.skills`, and what was learned of `App.learning`.
+Knows no wire and no file format, and wires the parts: `searching`, `calls`, `reviewing`, `health`.
+`App.catalogue` answers for the servers and their tools, `App.skills` for skills, both as far as
+the caller may see them.
 """
 
-import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,7 +18,7 @@ from toolscript.app.base import Stores
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.app.calls import Calls
-from toolscript.app.health import PUBLIC_STATS, DownloadState, Health, search_stats
+from toolscript.app.health import HealthMonitor
 from toolscript.app.kept_questions import KeptQuestions
 from toolscript.app.result_store import ResultStore
 from toolscript.app.reviewing import review
@@ -37,10 +37,7 @@ from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.skills.service import SkillService
-from toolscript.types import (
-    EVERYTHING,
-    Grant,
-)
+from toolscript.types import EVERYTHING, Grant
 
 
 class App:
@@ -73,7 +70,7 @@ class App:
         follower: Follower | None = None,
     ) -> None:
         self.permissions = ToolPermissions(gateway)
-        """What is decided about calls without a person."""
+        """Decides about calls by rules, without a person."""
         self.approvals = Approvals(
             RememberedAnswers(stores.records("answers")), calls.approval_timeout_s
         )
@@ -91,21 +88,22 @@ class App:
         """The questions whose right tools are known."""
         self._stores = stores
         self._gateway = gateway
-        self._semantic = semantic
         self._index = index
         self._builtin_tools = builtin_tools
         self._follower = follower
-        self._searches = Searches(
-            gateway, self._index, self.permissions, self.catalogue, self.skills
-        )
+        self._searches = Searches(gateway, index, self.permissions, self.catalogue, self.skills)
         self.search = self._searches.search
         """Finds tools, and skills if asked to: see `Searches.search`."""
         self.call = Calls(self.catalogue, self.approvals, self.learning).call
         """Calls a tool: see `Calls.call`."""
         self.review = partial(review, gateway)
         """Approves and rejects tools: see `reviewing.review`."""
-        self._was_complete = False
-        """Whether all tools were indexed once: from then on a change costs only what is new."""
+        self._monitor = HealthMonitor(
+            gateway, index, semantic, skills, stores, self.tasks, follower, self.catalogue
+        )
+        self.ready, self.search_obstacle = self._monitor.ready, self._monitor.search_obstacle
+        self.health, self.stats = self._monitor.health, self._monitor.stats
+        """How the application is doing: see the methods of `HealthMonitor`."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App"]:
@@ -156,8 +154,6 @@ class App:
         self._gateway.configure(config)
         self._skills.feed.folders.configure(config.skills, config.skills_problem)
 
-    # How it is doing
-
     @property
     def feeds(self) -> tuple[Feed[Any], ...]:
         """The feeds of tools and of skills: each can be waited on for a change."""
@@ -165,7 +161,7 @@ class App:
 
     @property
     def profile(self) -> Profile:
-        """What a search of tools uses where the request says nothing else."""
+        """The settings of a search of tools whose request has none of its own."""
         return self._index.engine.profile
 
     @property
@@ -173,35 +169,10 @@ class App:
         """Whether any tool is indexed, so that a search can answer."""
         return self._searches.indexed > 0
 
-    def search_obstacle(self) -> str:
-        """Returns why no search can be answered, without a server's name; empty if one can be.
-
-        After the start none can until every server has settled and every tool is indexed.
-        """
-        if self.tasks.failure:
-            return "a background task has failed; the gateway ends"
-        database = self.database
-        if database is not None and not database.fits:
-            return database.problem
-        self._was_complete |= self._gateway.settled and self._index.ready
-        if not self._was_complete:
-            return "the tools are being listed and indexed; try again"
-        if self.searchable or self._skills.index.indexed:
-            return ""
-        return "there is nothing to search; see: toolscript gateway status"
-
     @property
     def database(self) -> DatabaseState | None:
         """How the database is doing that several gateways share; None without one."""
-        replication = self._stores.replication
-        return replication.state() if replication else None
-
-    async def ready(self) -> None:
-        """Return when every server has settled and every tool and skill is fully indexed."""
-        while not (self._gateway.settled and self._index.ready):
-            await self._gateway.settle()
-            await self._index.settled()
-        await self._skills.settled()
+        return self._monitor.database
 
     def catalogue(self, grant: Grant = EVERYTHING) -> ScopedCatalogue:
         """Returns the servers and their tools, as far as ``grant`` lets the caller see them."""
@@ -211,46 +182,6 @@ class App:
         """Returns the skills, as far as ``grant`` and the rules let the caller read them."""
         ids = [skill.id for skill in self._skills.feed.catalogue.skills.values()]
         return ScopedSkills(self._skills, self.permissions.readable(grant, ids))
-
-    def health(self, grant: Grant = EVERYTHING) -> Health:
-        """Returns how the application is doing, as far as ``grant`` lets the caller know."""
-        catalogue = self.catalogue(grant)
-        health = Health(
-            ready=not self.tasks.failure
-            and self._gateway.settled
-            and self._index.ready
-            and not self._skills.awaited,
-            waiting_for=catalogue.unsettled(),
-            tools=self._searches.indexed if grant.is_whole else len(catalogue.tools()),
-            download=DownloadState.of(self._semantic.model),
-            failure=self.tasks.failure,
-        )
-        if not grant.is_whole:
-            return health
-        learning = {"learning": self.learning.state} if self.learning is not None else {}
-        return dataclasses.replace(
-            health,
-            tools_waiting=self._index.waiting,
-            passages_waiting=self._skills.index.waiting,
-            configuration=self._gateway.config.stamp,
-            configuration_problem=self._follower.problem if self._follower else "",
-            folder=self._gateway.project if grant.is_owner else "",
-            tasks={**self.tasks.states, **learning},
-            database=self.database,
-        )
-
-    def stats(self, grant: Grant = EVERYTHING) -> dict[str, object]:
-        """Returns what is indexed, by what, and how much of it was computed or remembered.
-
-        ``grant`` says how much of that the caller may know.
-        """
-        stats = search_stats(self._index, self._semantic) | {"toolsIndexed": self._searches.indexed}
-        if grant.is_whole:
-            return stats
-        public = {name: stats[name] for name in PUBLIC_STATS}
-        return {"toolsIndexed": len(self.catalogue(grant).tools()), **public}
-
-    # Who calls
 
     @property
     def separates_callers(self) -> bool:

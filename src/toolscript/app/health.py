@@ -1,14 +1,22 @@
-"""How an application is doing: whether it is ready, and what its search has done so far."""
+"""How an application is doing: whether it is ready, and the figures of its searches so far."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from toolscript.app.base import Stores
+from toolscript.app.scoped_catalogue import ScopedCatalogue
+from toolscript.app.task_monitor import TaskMonitor
+from toolscript.config.follower import Follower
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, TaskDiedError
 from toolscript.gateway.base import DatabaseState
+from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.skills.service import SkillService
+from toolscript.types import EVERYTHING, Grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ PUBLIC_STATS = ("model", "modelLoaded", "device", "signals", "degraded")
 
 
 def search_stats(index: LiveIndex[Any], semantic: SemanticSignal) -> dict[str, object]:
-    """Returns what is indexed, by what, and how much of it was computed or remembered."""
+    """Returns how much is indexed, by which model, and how much was computed or remembered."""
     try:
         loaded, refused = semantic.model.loaded, ""
     except ModelError as error:
@@ -92,3 +100,113 @@ def search_stats(index: LiveIndex[Any], semantic: SemanticSignal) -> dict[str, o
         "cacheHitRate": round(counters.documents_from_cache / documents, 4) if documents else None,
         "queryCacheHitRate": round(counters.queries_remembered / queries, 4) if queries else None,
     }
+
+
+def count_indexed(index: LiveIndex[Catalogue], gateway: Gateway) -> int:
+    """Returns how many tools can be found: not the held ones, which are indexed as well."""
+    return max(0, index.indexed - len(gateway.catalogue.held))
+
+
+class HealthMonitor:
+    """Answers how an application is doing, each time from the present state of its parts.
+
+    Args:
+        gateway: Connects to the servers.
+        index: Searches the tools.
+        semantic: The semantic signal of the index, for the statistics.
+        skills: Follows the skills.
+        stores: May be shared with other gateways, over a database.
+        tasks: The background tasks.
+        follower: Takes over changes of the configuration; None if none does.
+        catalogue: Returns the tools that a grant allows.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of the application
+        self,
+        gateway: Gateway,
+        index: LiveIndex[Catalogue],
+        semantic: SemanticSignal,
+        skills: SkillService,
+        stores: Stores,
+        tasks: TaskMonitor,
+        follower: Follower | None,
+        catalogue: Callable[[Grant], ScopedCatalogue],
+    ) -> None:
+        self._gateway = gateway
+        self._index = index
+        self._semantic = semantic
+        self._skills = skills
+        self._stores = stores
+        self._tasks = tasks
+        self._follower = follower
+        self._catalogue = catalogue
+        self._was_complete = False
+        """Whether all tools were indexed once: from then on a change costs only what is new."""
+
+    @property
+    def database(self) -> DatabaseState | None:
+        """The state of the database that several gateways share; None without one."""
+        replication = self._stores.replication
+        return replication.state() if replication else None
+
+    async def ready(self) -> None:
+        """Returns when every server has settled and every tool and skill is fully indexed."""
+        while not (self._gateway.settled and self._index.ready):
+            await self._gateway.settle()
+            await self._index.settled()
+        await self._skills.settled()
+
+    def search_obstacle(self) -> str:
+        """Returns why no search can be answered, without a server's name; empty if one can be.
+
+        After the start none can until every server has settled and every tool is indexed.
+        """
+        if self._tasks.failure:
+            return "a background task has failed; the gateway ends"
+        database = self.database
+        if database is not None and not database.fits:
+            return database.problem
+        self._was_complete |= self._gateway.settled and self._index.ready
+        if not self._was_complete:
+            return "the tools are being listed and indexed; try again"
+        if count_indexed(self._index, self._gateway) or self._skills.index.indexed:
+            return ""
+        return "there is nothing to search; see: toolscript gateway status"
+
+    def health(self, grant: Grant = EVERYTHING) -> Health:
+        """Returns how the application is doing, as far as ``grant`` lets the caller know."""
+        catalogue, indexed = self._catalogue(grant), count_indexed(self._index, self._gateway)
+        is_ready = self._gateway.settled and self._index.ready and not self._skills.awaited
+        health = Health(
+            ready=is_ready and not self._tasks.failure,
+            waiting_for=catalogue.unsettled(),
+            tools=indexed if grant.is_whole else len(catalogue.tools()),
+            download=DownloadState.of(self._semantic.model),
+            failure=self._tasks.failure,
+        )
+        if not grant.is_whole:
+            return health
+        learning = self._index.engine.learning
+        states = {} if learning is None else {"learning": learning.state}
+        return replace(
+            health,
+            tools_waiting=self._index.waiting,
+            passages_waiting=self._skills.index.waiting,
+            configuration=self._gateway.config.stamp,
+            configuration_problem=self._follower.problem if self._follower else "",
+            folder=self._gateway.project if grant.is_owner else "",
+            tasks={**self._tasks.states, **states},
+            database=self.database,
+        )
+
+    def stats(self, grant: Grant = EVERYTHING) -> dict[str, object]:
+        """Returns how many tools are indexed by which model, and how many vectors were computed.
+
+        ``grant`` limits the figures to those that the caller may know.
+        """
+        indexed = count_indexed(self._index, self._gateway)
+        stats = search_stats(self._index, self._semantic) | {"toolsIndexed": indexed}
+        if grant.is_whole:
+            return stats
+        public = {name: stats[name] for name in PUBLIC_STATS}
+        return {"toolsIndexed": len(self._catalogue(grant).tools()), **public}

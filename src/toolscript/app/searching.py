@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from toolscript.app.health import count_indexed
 from toolscript.app.scoped_catalogue import KnownTool, ScopedCatalogue
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.errors import NotReadyError
@@ -64,8 +65,8 @@ class Searches:
 
     @property
     def indexed(self) -> int:
-        """How many tools can be found: not the held ones, which are indexed as well."""
-        return max(0, self._index.indexed - len(self._gateway.catalogue.held))
+        """How many tools can be found."""
+        return count_indexed(self._index, self._gateway)
 
     async def search(self, request: SearchRequest, history: SessionHistory | None = None) -> Found:
         """Returns the tools that answer, and skills if the request asks for them.
