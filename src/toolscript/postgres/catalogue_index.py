@@ -32,7 +32,7 @@ DEPTH = 5_000
 """The number of tools that are stored for each stem when an index is built."""
 LEAST_PGVECTOR = (0, 8)
 _MAX_BUILD_MEMORY_MB = 4_096
-_SIGNATURE_BITS = 256
+_PAIR_BITS, _LETTER_BITS = 224, 32
 
 _CURRENT = """
 select id, model, common, scale, position, size, lengths from toolscript.catalogue_index
@@ -97,8 +97,8 @@ _INDEXES = (
     "create index on {schema}.posting (stem, impact desc) include (tool, server)",
     "alter table {schema}.word add primary key (spelling)",
     "alter table {schema}.name add primary key (spelling)",
-    "create index on {schema}.word using hnsw (signature bit_hamming_ops)",
-    "create index on {schema}.name using hnsw (signature bit_hamming_ops)",
+    "create index on {schema}.word using hnsw (signature bit_jaccard_ops)",
+    "create index on {schema}.name using hnsw (signature bit_jaccard_ops)",
     _NEAREST_VECTORS,
 )
 SERVER_COLUMNS = ("number", "name", "size", "digest", "mean")
@@ -177,10 +177,11 @@ def digest_of(model: str, tools: Sequence[AnalyzedTool]) -> str:
 
 
 def signature(spelling: str) -> Any:
-    """Returns the pairs of neighbouring letters of a spelling, as bits."""
-    bits = bytearray(_SIGNATURE_BITS // 8)
-    for first, second in pairwise(f"^{spelling}$"):
-        place = (ord(first) * 37 + ord(second)) % _SIGNATURE_BITS
+    """Returns which letters and which pairs of neighbours a spelling has, as bits."""
+    pairs = ((ord(a) * 37 + ord(b)) % _PAIR_BITS for a, b in pairwise(f"^{spelling}$"))
+    letters = (_PAIR_BITS + ord(letter) % _LETTER_BITS for letter in spelling)
+    bits = bytearray((_PAIR_BITS + _LETTER_BITS) // 8)
+    for place in {*pairs, *letters}:
         bits[place // 8] |= 128 >> place % 8
     return driver().BitString.frombytes(bytes(bits))
 

@@ -92,7 +92,7 @@ where tool.number = any($1)
 _NEAR = """
 select spelling from unnest($1::text[]) as asked (signature) cross join lateral (
     select spelling from {schema}.{table}
-    order by {table}.signature <~> asked.signature::bit(256) limit {near}
+    order by {table}.signature <%> asked.signature::bit(256) limit {near}
 ) as near
 """
 
