@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toolscript import ToolSpec
 from toolscript.codegen.tool_definitions import FORMATS, define_tool, define_tools, valid_name
 
-VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+VALID = re.compile(r"[A-Za-z0-9_-]{1,46}")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 READ = ToolSpec(
     server="files",
@@ -32,7 +32,7 @@ def test_two_names_do_not_become_one(names: list[str]) -> None:
     assert valid_name(names[0]) != valid_name(names[1])
 
 
-@pytest.mark.parametrize("name", ["git__git_commit", "a-b", "x" * 64])
+@pytest.mark.parametrize("name", ["git__git_commit", "a-b", "x" * 46])
 def test_a_valid_name_stays_as_it_is(name: str) -> None:
     assert valid_name(name) == name
 

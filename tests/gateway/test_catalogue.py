@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolscript.codegen.tool_definitions import MAX_NAME_CHARS
 from toolscript.gateway.catalogue import (
-    MAX_EXPOSED,
     Catalogue,
     ServerEntry,
     exposed_names,
@@ -101,7 +101,7 @@ def test_a_name_of_46_characters_is_left_alone_and_one_of_47_is_not() -> None:
     names = exposed_names([fitting, long])
     assert names[fitting] == fitting
     assert names[long] != long
-    assert len(names[long]) == MAX_EXPOSED == 46
+    assert len(names[long]) == MAX_NAME_CHARS == 46
 
 
 @pytest.mark.requirement("catalogue:ids")

@@ -2,13 +2,14 @@
 
 import json
 import os
+import runpy
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, Cli, Scripted, tool
 
 PYTHON = ROOT / ".clients" / "frameworks" / "bin" / "python"
 PROGRAMS = Path(__file__).with_name("programs")
@@ -69,4 +70,39 @@ def test_a_fastmcp_server_finds_its_tools_with_our_ranking(tmp_path: Path) -> No
     seen = run("fastmcp", tmp_path)
     assert seen["listed"] == ["search_tools", "call_tool"]
     assert seen["loaded"] == ["mow_lawn"]
+    assert seen["calls"] == [CALL]
+
+
+@pytest.fixture
+def gateway(cli: Cli, scripted: Scripted) -> str:
+    """The address of a gateway that has the garden's tools."""
+    descriptions: dict[str, str] = runpy.run_path(str(PROGRAMS / "garden.py"))["DESCRIPTIONS"]
+    tools = [
+        tool(name, text)
+        | {"inputSchema": {"type": "object", "properties": {"amount": {"type": "integer"}}}}
+        for name, text in descriptions.items()
+    ]
+    cli.configure(garden=scripted(*tools, results={"mow_lawn": {"content": [TEXT]}}))
+    return cli.start_gateway()
+
+
+TEXT = {"type": "text", "text": "mown"}
+
+
+def test_a_gateways_tools_are_ranked_for_claude(gateway: str, tmp_path: Path) -> None:
+    seen = run("anthropic", tmp_path, gateway)
+    assert len(seen["deferred"]) == 12
+    assert seen["loaded"][0] == "garden__mow_lawn"
+    assert "mown" in seen["answer"]
+
+
+def test_a_gateways_tools_are_ranked_for_openai(gateway: str, tmp_path: Path) -> None:
+    seen = run("openai", tmp_path, gateway)
+    assert seen["loaded"]["garden"][0] == "garden__mow_lawn"
+    assert "mown" in seen["answer"]
+
+
+def test_a_gateways_tools_are_ranked_for_pydantic_ai(gateway: str, tmp_path: Path) -> None:
+    seen = run("pydantic_ai", tmp_path, gateway)
+    assert "garden__mow_lawn" in seen["shown"][1]
     assert seen["calls"] == [CALL]

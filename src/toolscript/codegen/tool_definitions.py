@@ -1,7 +1,6 @@
 """Writes tools as the definitions that model APIs take: MCP, OpenAI, Anthropic.
 
-Names are made of letters, digits, ``_`` and ``-`` and have at most 64 characters, which every API
-takes. A tool has the same name in every answer.
+A tool has the same name in every answer: letters, digits, ``_`` and ``-``, as every API takes them.
 """
 
 import hashlib
@@ -13,23 +12,28 @@ from toolscript.types import ToolSpec
 
 Format = Literal["mcp", "openai", "anthropic"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-MAX_NAME_CHARS = 64
-_DIGEST_CHARS = 8
+MAX_NAME_CHARS = 46
+"""APIs accept 64 characters; clients use some for a prefix (``mcp__toolscript__`` has 17)."""
+DIGITS, MAX_DIGITS = 8, MAX_NAME_CHARS - 1
 _INVALID = re.compile(r"[^A-Za-z0-9_-]")
 MAX_NAMESPACE = 9
 """Functions in one namespace: OpenAI advises fewer than ten."""
 
 
-def valid_name(name: str) -> str:
-    """Returns a name that every API takes; a name that none refuses stays as it is.
+def valid_name(name: str, digits: int = DIGITS) -> str:
+    """Returns a name that every API takes; a valid one stays as it is.
 
-    A changed name ends with a digest of the former one, so that no two become the same.
+    A changed name ends with hexadecimal digits of the SHA-256 of the former one.
+
+    Args:
+        name: The name, such as a tool's id.
+        digits: The number of these digits, 8 to 44.
     """
-    valid = _INVALID.sub("_", name)
-    if valid == name and len(name) <= MAX_NAME_CHARS:
+    plain = _INVALID.sub("_", name)
+    if plain == name and len(name) <= MAX_NAME_CHARS:
         return name
-    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:_DIGEST_CHARS]
-    return f"{valid[: MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:digits]
+    return f"{plain[: MAX_NAME_CHARS - digits - 1]}-{digest}"
 
 
 def define_tool(tool: ToolSpec, form: Format, name: str | None = None) -> dict[str, Any]:

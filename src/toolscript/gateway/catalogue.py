@@ -1,7 +1,5 @@
 """An immutable snapshot of every tool of every server, and the names of the tools."""
 
-import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from toolscript.codegen.tool_definitions import DIGITS, MAX_DIGITS, valid_name
 from toolscript.gateway.definitions.comparison import (
     HeldTool,
     RecentChange,
@@ -16,11 +15,6 @@ from toolscript.gateway.definitions.comparison import (
     trust_of,
 )
 from toolscript.types import SEPARATOR, ServerSpec, ServerState, ToolSpec, Trust, tool_id
-
-MAX_EXPOSED = 46
-"""The longest name of a tool for models. Vendors accept 64 characters, of which clients use some
-for a prefix: ``mcp__toolscript__`` has 17."""
-_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,26 +120,18 @@ def _classify(entry: ServerEntry, spec: ServerSpec) -> ServerEntry:
 
 
 def exposed_names(identifiers: Iterable[str]) -> dict[str, str]:
-    """Returns each tool id's name for models: at most `MAX_EXPOSED` of ``A-Z a-z 0-9 _ -``.
+    """Returns each tool id's name for models: see `valid_name`.
 
-    An id that fits is its own name. Any other is cut and ends with eight digits of its
-    SHA-256, or with as many more as make it unique.
+    Ids that would get the same name, or another tool's, get more digits.
     """
     ordered = sorted(set(identifiers))
-    names = {i: i for i in ordered if len(i) <= MAX_EXPOSED and not _NOT_ALLOWED.search(i)}
+    names = {
+        identifier: identifier for identifier in ordered if valid_name(identifier) == identifier
+    }
     taken = set(names.values())
     for identifier in ordered:
         if identifier not in names:
-            names[identifier] = _hashed_name(identifier, taken)
+            candidates = (valid_name(identifier, digits) for digits in range(DIGITS, MAX_DIGITS))
+            names[identifier] = next(name for name in candidates if name not in taken)
             taken.add(names[identifier])
     return names
-
-
-def _hashed_name(identifier: str, taken: set[str]) -> str:
-    digest = hashlib.sha256(identifier.encode()).hexdigest()
-    plain = _NOT_ALLOWED.sub("_", identifier)
-    for digits in range(8, MAX_EXPOSED - 1):
-        name = f"{plain[: MAX_EXPOSED - digits - 1]}-{digest[:digits]}"
-        if name not in taken:
-            return name
-    raise AssertionError("SHA-256 collision")

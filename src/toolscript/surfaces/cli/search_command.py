@@ -39,9 +39,10 @@ _MAX_MISSING = 5
 @explain_option
 @click.option("--why", metavar="TOOL", help="Show how this tool ranked, and why.")
 @output_choice(
-    "A table for people, Markdown with a typed client for models, or JSON for programs.",
+    "A table for people, Markdown with a typed client or definitions for models, or JSON.",
     "table",
     "types",
+    "tools",
     "json",
 )
 @refresh_option
@@ -75,6 +76,7 @@ def search(
         ("explain", "true" if explain else None),
         ("why", why),
         ("skills", "true" if skills else None),
+        ("format", "mcp" if output == "tools" else None),
     ]
     with connected(flags, refresh=refresh, skills="scan_once" if skills else "off") as client:
         answer = client.get("/search", parameters)
@@ -84,6 +86,8 @@ def search(
             note(printable(held_line(held)))
         if output == "json":
             print_json(answer)
+        elif output == "tools":
+            print_json({"tools": answer["tools"]})
         elif output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):
             print_types(client, tools)
         else:

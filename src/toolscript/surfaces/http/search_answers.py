@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
+from toolscript.codegen.tool_definitions import Format, define_tools
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
 from toolscript.text.names import name_warning
 from toolscript.text.wire_constants import META_TOOLS
@@ -114,11 +115,25 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         about("The server of each held tool that would be a result, if any."),
     ] = UNSET
     why: Annotated[MissAnswer | UnsetType, about("With `why`: where that tool is.")] = UNSET
+    tools: Annotated[
+        list[dict[str, Any]] | UnsetType,
+        about("With `format`: the definitions of the tools; `openai` groups them by server."),
+    ] = UNSET
 
 
-def search_answer(query: str, found: Found, *, mark: bool = False) -> SearchAnswer:
-    """Returns the answer to a search; with ``mark`` every hit says whether it is a tool."""
+def search_answer(
+    query: str, found: Found, *, mark: bool = False, form: Format | None = None
+) -> SearchAnswer:
+    """Returns the answer to a search.
+
+    Args:
+        query: The question.
+        found: The result.
+        mark: Whether every hit says that it is a tool or a skill.
+        form: The form of the tools' definitions; None leaves them out.
+    """
     result, known = found.result, found.tools
+    specs = [known[hit.document.id].spec for hit in result.hits if hit.document.id in known]
     return SearchAnswer(
         query=query,
         results=[_hit(hit, known, mark=mark) for hit in result.hits],
@@ -135,6 +150,7 @@ def search_answer(query: str, found: Found, *, mark: bool = False) -> SearchAnsw
         ),
         held=result.held or UNSET,
         why=_miss(result.why, known) if result.why else UNSET,
+        tools=define_tools(specs, form) if form else UNSET,
     )
 
 

@@ -7,7 +7,8 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.app.searching import Found
-from toolscript.config.settings import OPTION
+from toolscript.codegen.tool_definitions import FORMATS, Format
+from toolscript.config.settings import OPTION, Option
 from toolscript.errors import QueryError, RangeError
 from toolscript.graph.session_history import SessionHistory
 from toolscript.surfaces.http import openapi
@@ -19,6 +20,7 @@ from toolscript.surfaces.server.authentication import grant_of
 from toolscript.types import SearchRequest
 
 ENDPOINTS = Endpoints()
+_FORMAT = Option("format", str, None, "", choices=FORMATS)
 _MAX_SERVERS = 100
 
 
@@ -31,12 +33,14 @@ _MAX_SERVERS = 100
     parameter("why", "A tool's id or name: say where it ended up.", TEXT),
     parameter("skills", "Rank skills among the tools.", BOOLEAN),
     parameter("needed", "Also rank what the best tools need first.", BOOLEAN),
+    parameter("format", "Add definitions as this API takes them.", {"enum": list(FORMATS)}),
 )
 async def search(app: App, request: Request) -> Any:
     """Find the tools that do what a sentence says."""
     query = required(request, "q", "what+the+tool+should+do", QueryError)
     asked = replace(search_request(query, request), needed=flag(request, "needed"))
-    return await answered(app, asked, session_of(request).history)
+    form = parsed(request, _FORMAT)
+    return await answer_search(app, asked, session_of(request).history, form)
 
 
 @ENDPOINTS.add(
@@ -49,11 +53,22 @@ async def search_skills(app: App, request: Request) -> Any:
     return search_answer(query, Found(result))
 
 
-async def answered(
-    app: App, search: SearchRequest, history: SessionHistory | None = None
+async def answer_search(
+    app: App,
+    search: SearchRequest,
+    history: SessionHistory | None = None,
+    form: Format | None = None,
 ) -> SearchAnswer:
-    """Returns the answer to a search of tools; raises the errors of `Searches.search`."""
-    return search_answer(search.text, await app.search(search, history), mark=search.skills)
+    """Returns the answer to a search of tools; raises the errors of `Searches.search`.
+
+    Args:
+        app: The application that searches.
+        search: The request.
+        history: The session that asks; None records the search in none.
+        form: The form of the tools' definitions; None leaves them out.
+    """
+    found = await app.search(search, history)
+    return search_answer(search.text, found, mark=search.skills, form=form)
 
 
 def search_request(query: str, request: Request) -> SearchRequest:

@@ -17,7 +17,7 @@ from toolscript.errors import InputError, RangeError, ToolscriptError
 from toolscript.retrieval.quality_metrics import LABELS
 from toolscript.surfaces.http.request_input import flag
 from toolscript.surfaces.http.search_answers import SearchAnswer, ToolHit
-from toolscript.surfaces.http.search_routes import answered
+from toolscript.surfaces.http.search_routes import answer_search
 from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, redirect
@@ -105,7 +105,7 @@ async def search_lab(app: App, request: Request) -> Any:
         return replace(answer, tools=sum(each.tools for each in servers), servers=len(servers))
     began = time.perf_counter()
     try:
-        found = await answered(app, _request(request, answer, view))
+        found = await answer_search(app, _request(request, answer, view))
     except ToolscriptError as problem:
         return replace(answer, problem=str(problem))
     ms = round((time.perf_counter() - began) * 1000)
