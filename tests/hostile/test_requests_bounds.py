@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
-from toolscript.surfaces.server.connection_limits import Connections, limited_protocol
+from toolscript.surfaces.server.connection_limits import Connections, protocol_factory
 
 MIB = 1024 * 1024
 POST_JSON = (
@@ -120,7 +120,7 @@ def quick_server(room: Connections) -> Generator[tuple[str, set[Any]]]:
             await Response(body or b"x" * 16 * MIB)(scope, receive, send)
 
     config = uvicorn.Config(
-        app, port=0, lifespan="off", log_config=None, access_log=False, http=limited_protocol(room)
+        app, port=0, lifespan="off", log_config=None, access_log=False, http=protocol_factory(room)
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

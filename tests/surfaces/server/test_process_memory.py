@@ -87,8 +87,7 @@ from toolscript.surfaces.server import process_memory
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
 
-process_memory._RELEASED_S = 3.0
-process_memory.keep_heap_small()
+process_memory.keep_heap_small(period_s=3.0)
 sizes = [resident()]
 large = b"x" * (200 << 20)
 del large

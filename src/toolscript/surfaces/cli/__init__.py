@@ -1,1 +1,1 @@
-"""The command line. Imports are lazy: no command pays for what it does not use."""
+"""The command line. Imports are lazy: no command pays for modules that it does not use."""

@@ -9,7 +9,7 @@ from toolscript.config.locations import key_of
 from toolscript.config.settings import PathSettings, load_settings
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.storage.atomic_files import check_owner
-from toolscript.surfaces.cli.browser_start import started_browser
+from toolscript.surfaces.cli.browser_start import start_browser
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import config_files, load
@@ -46,7 +46,7 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
         def show(url: str) -> None:
             note(f"log in at {url}")
             if not no_browser:
-                browsers.enter_context(started_browser(url))
+                browsers.enter_context(start_browser(url))
 
         log_in(directory, spec, show, records)
     click.echo(f"logged in to {spec.name}")

@@ -1,9 +1,9 @@
 """The bridge: carries a client's messages between its pipes and the gateway, and back.
 
-The session survives the gateway: where that ends, the bridge connects to the next one, repeats
-what opened the session, and sends again what is safe to do twice. While the first one starts, the
-bridge answers what opens a session as the last gateway did. It has two threads, and knows of the
-messages only what it needs for that.
+The session survives the gateway: when that ends, the bridge connects to the next one, opens the
+session again, and repeats requests that are safe to do twice. While the first one starts, the
+bridge answers the opening requests as the last gateway did. It has two threads, and reads no more
+of the messages than that takes.
 """
 
 import codecs
@@ -91,7 +91,7 @@ class _Request:
 
 @dataclass(eq=False, slots=True)
 class _Opening:
-    """What opened the client's session, in the protocols that open one."""
+    """The requests that opened the client's session, in the protocols that open one."""
 
     initialize: dict[str, Any] | None = None
     initialized: bytes = b""
@@ -105,10 +105,10 @@ class Bridge:
     """One client's session.
 
     Args:
-        connect: Opens a stream to the gateway, which it starts where there is none.
+        connect: Opens a stream to the gateway, and starts one if there is none.
         source: The client's messages, one per line.
-        sink: Where messages for the client go.
-        answers: What gateways have answered; nothing is known if it is left out.
+        sink: Takes the messages for the client.
+        answers: The answers of earlier gateways; none by default.
     """
 
     connect: Callable[[], Stream]
@@ -129,17 +129,17 @@ class Bridge:
     _has_opened: bool = False
     """Whether there has been a stream."""
     _waiting: list[tuple[bytes, _Id | None]] = field(default_factory=list[tuple[bytes, _Id | None]])
-    """What the client has sent before that, in its order, with the ids of requests."""
+    """The lines that the client has sent before that, with the ids of requests."""
     _output_problem: OSError | None = None
     """Why nothing can be written to the client any more."""
     _input_problem: Exception | None = None
-    """What has ended the reading of the client's messages."""
+    """The error that ended the reading of the client's messages."""
 
     def run(self) -> None:
         """Carry messages until the client ends its input.
 
         Raises the error for which no gateway can be connected to at the start, and `OSError`
-        at the end where the client has stopped to read.
+        at the end if the client no longer reads.
         """
         client = threading.Thread(target=self._read_client, daemon=True)
         client.start()
@@ -168,7 +168,7 @@ class Bridge:
             self._input_problem = error
 
     def _from_client(self, line: bytes) -> None:
-        message = _parsed(line)
+        message = _parse(line)
         with self._lock:
             if "method" in message and "id" in message:
                 self._note_request(message, line)
@@ -215,7 +215,7 @@ class Bridge:
                 self._pending.pop(cancelled, None)
 
     def _send(self, line: bytes, message: dict[str, Any]) -> None:
-        """Sends a line, over a new stream where the old one has ended."""
+        """Sends a line, over a new stream if the old one has ended."""
         is_request = {"id", "method"} <= message.keys() and message["id"] in self._pending
         if not self._has_opened:
             is_known = line == self._opening.initialized and self._opening.answered
@@ -235,7 +235,7 @@ class Bridge:
             try:
                 self._stream.send(line)
             except OSError:  # the reader sees the end, too
-                self._lost(self._number)
+                self._drop_stream(self._number)
 
     # From the gateway
 
@@ -244,11 +244,11 @@ class Bridge:
             self._from_gateway(line, number)
         with self._lock:
             if self._stream is stream:
-                self._lost(number)
+                self._drop_stream(number)
 
     def _from_gateway(self, line: bytes, number: int) -> None:
         found = _RESULT.match(line)
-        message = {"id": json.loads(found[1])} if found else _parsed(line)
+        message = {"id": json.loads(found[1])} if found else _parse(line)
         if "method" not in message:
             if message.get("id") == _reopening(number):
                 self._keep(self._opening.initialize, line)
@@ -281,7 +281,7 @@ class Bridge:
 
         Returns whether it was another one until now.
         """
-        result = _parsed(line).get("result") if message is not None else None
+        result = _parse(line).get("result") if message is not None else None
         return message is not None and result is not None and self.answers.differs(message, result)
 
     def _tell(self, line: bytes) -> None:
@@ -295,8 +295,8 @@ class Bridge:
 
     # Losing and finding the gateway
 
-    def _lost(self, number: int) -> None:
-        """Tells the client what is lost with a stream, and opens another where that is needed."""
+    def _drop_stream(self, number: int) -> None:
+        """Tells the client which requests a stream has lost; opens another if some are pending."""
         if self._stream is None or number != self._number:
             return
         self._stream = None
@@ -304,10 +304,7 @@ class Bridge:
             params = {"requestId": shown, "reason": "the gateway has ended"}
             self._tell(_line({"method": "notifications/cancelled", "params": params}))
         self._questions.clear()
-        for identifier, request in list(self._pending.items()):
-            if request.is_sent and not request.is_safe:
-                del self._pending[identifier]
-                self._refuse(identifier, request)
+        self._refuse_unsafe()
         if self._pending:
             threading.Thread(target=self._reopen_safely, daemon=True).start()
 
@@ -317,7 +314,7 @@ class Bridge:
                 self._reopen()
 
     def _reopen(self) -> bool:
-        """Opens a stream with the client's session, and sends what is pending."""
+        """Opens a stream with the client's session, and sends the pending requests."""
         problem = ""
         for _ in range(_ATTEMPTS):
             try:
@@ -363,19 +360,16 @@ class Bridge:
                 raise GatewayError("the gateway did not open the session")
             if opening.initialized:
                 stream.send(opening.initialized)
-        has_waited = self._send_waiting(stream)
-        for identifier, request in list(self._pending.items() if not has_waited else ()):
-            if request.is_sent and not request.is_safe:  # by an attempt before this one
-                del self._pending[identifier]
-                self._refuse(identifier, request)
-                continue
-            request.is_sent = True
-            stream.send(request.line)
+        if not self._send_waiting(stream):
+            self._refuse_unsafe()  # those that an attempt before this one has sent
+            for request in self._pending.values():
+                request.is_sent = True
+                stream.send(request.line)
         if opening.listed is not None and opening.listed["id"] not in self._pending:
             stream.send(_line({**opening.listed, "id": _listing(self._number)}))
 
     def _send_waiting(self, stream: Stream) -> bool:
-        """Sends what has waited for the first stream; returns whether there was anything."""
+        """Sends the lines that waited for the first stream; returns whether there were any."""
         waiting, self._waiting = self._waiting, []
         for line, identifier in waiting:
             if identifier is None:
@@ -384,6 +378,13 @@ class Bridge:
                 self._pending[identifier].is_sent = True
                 stream.send(line)
         return bool(waiting)
+
+    def _refuse_unsafe(self) -> None:
+        """Refuses the requests that were sent and may not be sent twice."""
+        for identifier, request in list(self._pending.items()):
+            if request.is_sent and not request.is_safe:
+                del self._pending[identifier]
+                self._refuse(identifier, request)
 
     def _refuse(self, identifier: _Id, request: _Request, reason: str = "") -> None:
         if request.is_sent and not request.is_safe:
@@ -405,8 +406,8 @@ def _listing(number: int) -> str:
     return f"toolscript-list-{number}"
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    """Returns a message, or an empty one for what the gateway has to refuse."""
+def _parse(line: bytes) -> dict[str, Any]:
+    """Returns a message; an empty one if the gateway has to refuse the line."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

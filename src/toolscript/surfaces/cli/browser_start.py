@@ -16,7 +16,7 @@ _PAGE = """<!doctype html>
 
 
 @contextmanager
-def started_browser(url: str) -> Generator[bool]:
+def start_browser(url: str) -> Generator[bool]:
     """Starts a browser at a file that leads on to an address; yields whether one was started.
 
     Every user of the machine sees the arguments of its programs, so the address is none of them.

@@ -30,7 +30,7 @@ def call(tool: str, arguments: str, output: str, tool_class: str | None, **flags
     tool reports a failure.
     """
     server = tool.partition(".")[0] if is_builtin(tool) else split_tool_id(as_id(tool))[0]
-    body = _checked(sys.stdin.read() if arguments == "-" else arguments)
+    body = _check(sys.stdin.read() if arguments == "-" else arguments)
     path = target(f"/tools/{quote(tool, safe='')}", [("class", tool_class)])
     with connected(flags, only=server, embed=False) as client, answering(client):
         result = client.post(path, body)
@@ -42,7 +42,7 @@ def call(tool: str, arguments: str, output: str, tool_class: str | None, **flags
     return 1 if result.get("isError") else 0
 
 
-def _checked(arguments: str) -> bytes:
+def _check(arguments: str) -> bytes:
     """Returns the arguments as a request's body; raises `InputError` unless they are an object."""
     try:
         value = json.loads(arguments)

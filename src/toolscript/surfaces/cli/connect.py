@@ -1,4 +1,4 @@
-"""Chooses what answers a command: the running gateway, or an application in this process."""
+"""Chooses who answers a command: the running gateway, or an application in this process."""
 
 import sys
 import time
@@ -41,11 +41,11 @@ class RunningGateway:
 
 
 def record_file(paths: PathSettings) -> GatewayFile:
-    """Returns the file where the gateway of this call's configuration leaves its record.
+    """Returns the file in which the gateway of this call's configuration leaves its record.
 
     Does not read the configuration, so that a gateway can be found, and stopped, when that is
     broken or gone. Raises `DataDirectoryError` for another user's directory: a record says
-    where to send keys.
+    which address gets keys.
     """
     check_owner(paths.data_dir)
     return GatewayFile(paths.data_dir, key_of(config_files(paths)))
@@ -61,11 +61,11 @@ def running_gateway(paths: PathSettings, profile: str | None = None) -> RunningG
     record = file.read()
     if record is None or not file.is_locked():
         return None
-    client = recorded(record, profile)
+    client = client_of(record, profile)
     return RunningGateway(record, client, _health(client, record.pid))
 
 
-def recorded(record: GatewayRecord, profile: str | None = None) -> RemoteClient:
+def client_of(record: GatewayRecord, profile: str | None = None) -> RemoteClient:
     """Returns a client of the gateway that left this record, with its owner's key."""
     return RemoteClient(record.url, "its record", record.key, working_directory(), profile)
 

@@ -209,7 +209,7 @@ def _shared(settings: Settings) -> "Generator[SharedStores]":
 
 @contextmanager
 def _refusals_told() -> Generator[None]:
-    """Raises what the server refuses, such as a missing right, as `ConfigError`."""
+    """Raises a refusal of the server, such as for a missing right, as `ConfigError`."""
     from toolscript.postgres.driver import driver  # noqa: PLC0415 - most need no database
 
     try:
@@ -237,7 +237,7 @@ def _transfer(flags: dict[str, Any], *, replace: bool, imports: bool) -> None:
 
 
 def _run(steps: dict[str, Callable[[], int]]) -> dict[str, int]:
-    """Runs steps, with a bar on a terminal, and returns what each returns."""
+    """Runs steps, with a bar on a terminal, and returns their results."""
     counts: dict[str, int] = {}
     hidden = not sys.stderr.isatty()
     with click.progressbar(

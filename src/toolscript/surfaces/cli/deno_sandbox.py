@@ -1,6 +1,6 @@
-"""Runs a script in Deno, where it can do nothing but call tools.
+"""Runs a script in Deno, which lets it do nothing but call tools.
 
-Deno denies a script what is not allowed. The script is loaded by a dynamic import
+Deno denies a script everything that is not allowed. The script is loaded by a dynamic import
 of a computed name, since Deno asks for no permission for what it can see in the text
 of the first module.
 
@@ -35,11 +35,11 @@ from toolscript.text.display import harmless
 
 MAX_SCRIPT_BYTES = 1_000_000
 MAX_OUTPUT_BYTES = 4_000_000
-"""Of either output stream: a script that writes more is stopped."""
+"""Limit of either output stream: a script that writes more is stopped."""
 _OVERHEAD_MIB = 768
-"""What Deno itself may take of the counted memory, beside a script's objects."""
+"""Counted memory for Deno itself, beside a script's objects."""
 WORKER_MIB = 540
-"""What each further isolate of V8 takes of it, mostly reserved for compiled code."""
+"""Counted memory of each further isolate of V8, mostly reserved for compiled code."""
 _MAIN = """\
 globalThis.TOOLSCRIPT_GATEWAY_URL = %(url)s;
 globalThis.TOOLSCRIPT_GATEWAY_TOKEN = %(key)s;
@@ -182,7 +182,7 @@ def _environ(folder: Path) -> dict[str, str]:
 
 
 def _limiter(limits: ExecSettings) -> Callable[[], None]:
-    """Returns what the new process does before it becomes Deno: it limits itself."""
+    """Returns a function with which the new process limits itself before it becomes Deno."""
     import resource  # noqa: PLC0415 - POSIX only
 
     parent, libc = os.getpid(), ctypes.CDLL(None)

@@ -73,8 +73,8 @@ class RemoteClient:
 
     Args:
         url: Its address.
-        origin: Where the address comes from, for messages.
-        token: What shows that it may be asked.
+        origin: The source of the address, for messages.
+        token: Proves that the caller may ask; None if no gateway needs one.
         project: The folder that counts as the caller's project; empty for none.
         profile: The profile whose permissions hold as well.
     """
@@ -102,7 +102,7 @@ class RemoteClient:
         shape = ANSWER_FIELDS.get(path, {})
         if all(isinstance(value.get(key), kind) for key, kind in shape.items()):
             return value
-        raise GatewayError(f"{self._shown} answered something that is not toolscript's")
+        raise GatewayError(f"{self._source} answered something that is not toolscript's")
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         """See `Client.post`."""
@@ -129,12 +129,12 @@ class RemoteClient:
                 return answer(exchange.status(), exchange.read())
         except (OSError, ValueError) as error:
             raise GatewayMissingError(
-                f"no gateway answers at {self._shown}: {error}; "
+                f"no gateway answers at {self._source}: {error}; "
                 "start one with: toolscript gateway start"
             ) from None
 
     @property
-    def _shown(self) -> str:
+    def _source(self) -> str:
         from toolscript.text.redaction import redact  # noqa: PLC0415 - only a message needs it
 
         return f"{redact(self.url, ())} ({self._origin})"

@@ -13,8 +13,8 @@ from toolscript.config.settings import PathSettings, Settings, load_settings
 from toolscript.errors import GatewayError, GatewayRunningError
 from toolscript.surfaces.cli.connect import (
     RunningGateway,
+    client_of,
     record_file,
-    recorded,
     running_gateway,
     wait_until_ready,
 )
@@ -84,18 +84,24 @@ def status(output: str, **flags: Any) -> int:
         silent = {"status": "silent", "pid": running.record.pid} if running else {}
         stopped = {"status": "stopped", "url": None}
         print_json({**(health or silent), "url": running.record.url} if running else stopped)
-    elif running is None:
-        click.echo("not running")
     else:
-        tools = f", {counted(health['tools'], 'tool')}" if health else ""
-        click.echo(f"{_location(running, 'running')}{tools}")
-        if health and health.get("configurationProblem"):
-            note(f"it keeps its old configuration: {health['configurationProblem']}")
-        if health and "database" in health:
-            from toolscript.surfaces.server.checks import database_line  # noqa: PLC0415 - imports more
-
-            note(database_line(health["database"]))
+        _print_status(running)
     return 0 if health else NOT_ANSWERING if running else NOT_RUNNING
+
+
+def _print_status(running: RunningGateway | None) -> None:
+    if running is None:
+        click.echo("not running")
+        return
+    health = running.health or {}
+    tools = f", {counted(health['tools'], 'tool')}" if health else ""
+    click.echo(f"{_location(running, 'running')}{tools}")
+    if health.get("configurationProblem"):
+        note(f"it keeps its old configuration: {health['configurationProblem']}")
+    if "database" in health:
+        from toolscript.surfaces.server.checks import database_line  # noqa: PLC0415 - imports more
+
+        note(database_line(health["database"]))
 
 
 @gateway.command()
@@ -180,6 +186,6 @@ def _start_in_background(
     """Start a gateway as a process, and return its record and servers; leave none on errors."""
     with BackgroundGateway(settings.paths, flags) as started:
         record = started.record()
-        client = recorded(record)
+        client = client_of(record)
         wait_until_ready(client, settings.gateway.connect_timeout_s)
         return record, client.get("/servers")["servers"]

@@ -12,7 +12,7 @@ from typing import Any, Self
 from toolscript.config.settings import OPTION, PathSettings
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.storage.atomic_files import open_private
-from toolscript.surfaces.cli.connect import record_file, recorded, running_gateway
+from toolscript.surfaces.cli.connect import client_of, record_file, running_gateway
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
@@ -29,7 +29,7 @@ class BackgroundGateway:
 
     Args:
         paths: Those of this process.
-        flags: The options that the gateway gets, where they are not None.
+        flags: The options of the gateway; None for a default.
         on_demand: Whether it is started for clients that need one, and ends without them.
     """
 
@@ -60,7 +60,7 @@ class BackgroundGateway:
 
 
 def ensure_gateway(paths: PathSettings, flags: Mapping[str, Any]) -> GatewayRecord:
-    """Returns the gateway of this call's configuration, started on demand where none runs.
+    """Returns the gateway of this call's configuration, started on demand if none runs.
 
     Of several processes that do so at once, one starts it. Raises `GatewayError` if none
     answers within `LISTEN_TIMEOUT_S`.
@@ -120,7 +120,7 @@ def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path)
         record = file.read()
         if record is not None and record.pid == process.pid:
             with contextlib.suppress(GatewayMissingError):
-                recorded(record).get("/health")
+                client_of(record).get("/health")
                 return record
         time.sleep(_POLL_S)
     silent = f"the gateway did not answer within {LISTEN_TIMEOUT_S:g} s"

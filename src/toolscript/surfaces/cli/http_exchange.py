@@ -15,7 +15,7 @@ _PIECE_BYTES = 65_536
 _FINAL = 200
 """Answers with a lower status are interim ones."""
 _LENGTHS = {b"content-length", b"transfer-encoding"}
-"""Headers that tell where the body ends; without them it ends with the connection."""
+"""Headers that tell the end of the body; without them it ends with the connection."""
 
 
 class Exchange:
@@ -42,16 +42,13 @@ class Exchange:
     ) -> None:
         parts = urlsplit(url)
         framing = "Transfer-Encoding: chunked" if body is None else f"Content-Length: {len(body)}"
-        lines = [
+        head = _head(
             f"{method} {parts.path}{parts.query and '?'}{parts.query} HTTP/1.1",
             f"Host: {parts.netloc.rpartition('@')[2]}",
             "Connection: close",
             framing,
             *(f"{name}: {value}" for name, value in headers.items()),
-        ]
-        if any("\r" in line or "\n" in line for line in lines):
-            raise ValueError("a header has a line break")
-        message = "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+        )
         address = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 80)
         self._parser = HttpResponseParser(self)
         self._status = 0
@@ -65,7 +62,7 @@ class Exchange:
 
                 context = ssl.create_default_context()
                 self.socket = context.wrap_socket(self.socket, server_hostname=address[0])
-            self.socket.sendall(message)
+            self.socket.sendall(head + (body or b""))
         except BaseException:
             self.close()
             raise
@@ -137,3 +134,10 @@ class Exchange:
     def on_message_complete(self) -> None:
         """See `httptools.HTTPProtocol`."""
         self._is_complete = self._status > 0
+
+
+def _head(*lines: str) -> bytes:
+    """Returns the head of a request; raises `ValueError` for a line break in a line."""
+    if any("\r" in line or "\n" in line for line in lines):
+        raise ValueError("a header has a line break")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")

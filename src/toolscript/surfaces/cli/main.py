@@ -80,7 +80,7 @@ _MEANT: dict[str, list[str]] = {
     "tools": ["list-tools"],
     "servers": ["list-servers"],
 }
-"""The commands that do what users expect of some other words."""
+"""The commands that users mean by some other words."""
 _ASKING = {
     *("search", "list-servers", "list-tools", "describe", "logs", "get-types", "call", "activity")
 }

@@ -74,7 +74,7 @@ def print_no_hits(nouns: str, answer: dict[str, Any], nearest: str | None) -> No
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value, indented. What could steer a terminal is escaped, as JSON allows."""
+    """Print one JSON value, indented. Escapes all that could steer a terminal, as JSON allows."""
     unicode = (sys.stdout.encoding or "").casefold().startswith("utf")
     dumped = json.dumps(value, indent=2, ensure_ascii=not unicode)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in dumped))
@@ -97,7 +97,7 @@ def note_degraded(answer: dict[str, Any]) -> None:
 
 
 def print_explanation(hit: dict[str, Any]) -> None:
-    """Prints a hit's signals with weight and evidence, their mean, and what changed it."""
+    """Prints a hit's signals with weight and evidence, their mean, and the later steps."""
     click.echo()
     name = hit.get("toolId") or hit["skillId"]
     click.secho(f"{printable(name)}  {hit['confidence']:.2f}", bold=True)
@@ -111,7 +111,7 @@ def print_explanation(hit: dict[str, Any]) -> None:
 
 
 def print_miss(why: dict[str, Any]) -> None:
-    """Prints where the tool of ``--why`` ended up, and its explanation if it was searched."""
+    """Prints the verdict on the tool of ``--why``, and its explanation if it was searched."""
     click.echo()
     click.echo(f"{printable(why['toolId'])}: {printable(why['verdict'])}")
     if why["hit"]:

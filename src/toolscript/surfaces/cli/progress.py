@@ -29,7 +29,7 @@ def display(client: Client) -> Generator[Callable[[dict[str, Any]], None]]:
 
 
 def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> Table:
-    """Returns a row for each server, and for what is being indexed and downloaded."""
+    """Returns a row for each server, for indexing and for downloads."""
     rows: list[tuple[str, str, str]] = []
     for server in servers:
         state = server["state"]

@@ -111,12 +111,12 @@ def _print_held(held: dict[str, Any]) -> None:
     for line in held.get("notes", ()):
         click.echo("  " + printable(f"note: {line['text']}"))
     for change in held["changes"]:
-        text = "".join(_marked(piece) for piece in change["pieces"])
+        text = "".join(_mark(piece) for piece in change["pieces"])
         click.echo(f"  {printable(change['place'])}: {text}")
     click.echo()
 
 
-def _marked(piece: dict[str, str]) -> str:
+def _mark(piece: dict[str, str]) -> str:
     """Returns a piece of a text, with marks and on a terminal in colour."""
     text = harmless(piece["text"])
     if piece["kind"] not in _MARKS:

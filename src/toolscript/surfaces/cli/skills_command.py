@@ -34,7 +34,7 @@ def add(folder: Path, **flags: Any) -> None:
 
     A running gateway does so at once.
     """
-    added = _added(flags).add(folder)
+    added = _folder_list(flags).add(folder)
     click.echo(f"{'added' if added else 'already there:'} {folder.resolve()}")
 
 
@@ -43,7 +43,7 @@ def add(folder: Path, **flags: Any) -> None:
 @settings_options("data_dir")
 def remove(folder: Path, **flags: Any) -> None:
     """Stop searching FOLDER, which was added. Its files are not touched."""
-    removed = _added(flags).remove(folder)
+    removed = _folder_list(flags).remove(folder)
     click.echo(f"{'removed' if removed else 'was not added:'} {folder.resolve()}")
 
 
@@ -108,7 +108,7 @@ def update(output: str, **flags: Any) -> None:
     _note_problems(answer, output)
 
 
-def _added(flags: dict[str, Any]) -> Any:
+def _folder_list(flags: dict[str, Any]) -> Any:
     """Returns the list of added folders, without importing the engine."""
     from toolscript.skills.folders import AddedFolders  # noqa: PLC0415 - takes as long as the rest
 

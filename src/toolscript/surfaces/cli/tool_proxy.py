@@ -37,7 +37,7 @@ class ToolProxy(socketserver.ThreadingTCPServer):
         self, gateway: RemoteClient, tools: Collection[str], tool_class: str | None = None
     ) -> None:
         self.tool_class = tool_class
-        """What the tools may be at most; None for anything."""
+        """The highest class of the tools; None for any."""
         self.gateway, self.tools = gateway, frozenset(tools)
         self.key = secrets.token_urlsafe(32)
         self.calls = threading.BoundedSemaphore(MAX_CALLS)
@@ -63,7 +63,7 @@ class ToolProxy(socketserver.ThreadingTCPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prints nothing: the script hung up, or another program sent what is not HTTP."""
+        """Prints nothing: the script hung up, or another program did not send HTTP."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

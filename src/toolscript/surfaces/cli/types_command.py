@@ -1,4 +1,4 @@
-"""``toolscript get-types``, and what ``toolscript search --output types`` prints."""
+"""``toolscript get-types``, and the output of ``toolscript search --output types``."""
 
 from typing import Any
 

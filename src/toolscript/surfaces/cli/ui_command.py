@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from toolscript.config.settings import load_settings
-from toolscript.surfaces.cli.browser_start import started_browser
-from toolscript.surfaces.cli.connect import gateway, recorded
+from toolscript.surfaces.cli.browser_start import start_browser
+from toolscript.surfaces.cli.connect import client_of, gateway
 from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.options import settings_options
@@ -31,7 +31,7 @@ def ui(print_only: bool, **flags: Any) -> None:
     if settings.client.url and not any(flags.values()):
         client = gateway(flags)
     else:
-        client = recorded(ensure_gateway(settings.paths, flags), settings.client.profile)
+        client = client_of(ensure_gateway(settings.paths, flags), settings.client.profile)
     link = client.url.rstrip("/") + client.post("/ui/link", b"{}")["path"]
     if not print_only and _is_opened(client, link):
         click.echo(f"opened {client.url} in your browser")
@@ -42,7 +42,7 @@ def ui(print_only: bool, **flags: Any) -> None:
 def _is_opened(client: RemoteClient, link: str) -> bool:
     """Starts a browser, and returns whether it has opened the link."""
     code = link.rpartition("=")[2].encode()
-    with started_browser(link) as is_started:
+    with start_browser(link) as is_started:
         deadline = time.monotonic() + _OPEN_S
         while is_started and time.monotonic() < deadline:
             if not client.post("/ui/link/waiting", code)["isWaiting"]:

@@ -160,7 +160,7 @@ def _bounds() -> dict[str, Any]:
     descriptors = connection_limits.raise_descriptor_limit()
     room = connection_limits.Connections(min(connection_limits.MAX_CONNECTIONS, descriptors // 2))
     return {
-        "http": connection_limits.limited_protocol(room),
+        "http": connection_limits.protocol_factory(room),
         "limit_concurrency": room.limit + 1,
         "backlog": descriptors // 4,
     }
@@ -216,13 +216,17 @@ class _Server(uvicorn.Server):
         if self.idle_s and self._stats.is_idle(self.idle_s) and not self._stats.closed:
             log.warning("stopping: no client has been there for %g s", self.idle_s)
             self._stats.closed = True
-        waiting = self._stats.running and time.monotonic() < self._deadline
-        if self._stats.closed and waiting and not self._logged:
+        if self._stats.closed:
+            self._end_when_answered()
+        return await super().on_tick(counter)
+
+    def _end_when_answered(self) -> None:
+        """End once the requests under way have ended, at the latest at the deadline."""
+        if not self._stats.running or time.monotonic() >= self._deadline:
+            self.should_exit = True
+        elif not self._logged:
             self._logged = True
             log.warning("stopping when %d requests have ended", self._stats.running)
-        if self._stats.closed and not waiting:
-            self.should_exit = True
-        return await super().on_tick(counter)
 
     def _fail(self) -> None:
         """End once every other task has ended, at the latest after `GRACE_S`."""

@@ -1,7 +1,7 @@
 """Logs and records each call of a tool, and counts callers without a valid token.
 
 No line of the log has arguments or results. A line per call has the level INFO, one about refusals
-WARNING. Arguments are recorded where the application's recorder keeps them.
+WARNING. Arguments are recorded if the application's recorder keeps them.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolscript.audit")
 OWNER, ANYONE = "owner", "anyone"
 HOLDER: ContextVar[str] = ContextVar("holder", default=OWNER)
-"""Who makes the request: the id of a token, `OWNER`, or `ANYONE` where there are no tokens."""
+"""Who makes the request: the id of a token, `OWNER`, or `ANYONE` if there are no tokens."""
 PERIOD_S = 60.0
 MAX_ARGUMENTS_CHARS = 600
 """Characters of a call's arguments that are recorded."""
@@ -48,13 +48,13 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
     *,
     is_read: bool = False,
 ) -> dict[str, Any]:
-    """Returns what a call returns, and raises what it raises, once its outcome is recorded.
+    """Returns the result of a call, or raises its error, once the outcome is recorded.
 
     Args:
         app: The application that is called, which has the record.
         tool: The name by which the tool is called.
         arguments: The call's arguments.
-        grant: What the caller may know.
+        grant: The rights of the caller.
         history: The session, whose search may have led to the call.
         call: The call itself.
         is_read: Whether a model reads the result.

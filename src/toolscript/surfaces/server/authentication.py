@@ -1,4 +1,4 @@
-"""Checks every request's host, origin and token, and gives its caller what the token grants.
+"""Checks every request's host, origin and token, and gives its caller the rights of the token.
 
 It stands before every route of the HTTP surface, those of MCP included.
 """
@@ -43,7 +43,7 @@ ANY_HOST = ("*",)
 _OWN_SITE = {"same-origin", "none"}
 """Values of ``Sec-Fetch-Site``: the gateway's own pages, and addresses that a user has typed."""
 ACCESS = "toolscript.access"
-"""Where the scope of a request that was let in has its `Access`."""
+"""The key of the `Access` in the scope of an admitted request."""
 LIVE, READY, HEALTH = "/live", "/ready", "/health"
 PROBES = frozenset({LIVE, READY})
 """Routes that answer everybody the same, and look at no token."""
@@ -56,7 +56,7 @@ is sent, tells them how to log in."""
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a caller may find, list and call, and who the caller is."""
+    """The rights of a caller, and who the caller is."""
 
     grant: Grant
     holder: str
@@ -68,7 +68,7 @@ class Access:
         """Raises the problem, or `AccessError`, for a caller who is granted nothing.
 
         Args:
-            advice: What to do without a token that is valid.
+            advice: Tells a caller without a valid token how to go on.
         """
         if not self.holder:
             raise self.problem or AccessError(advice)
@@ -161,7 +161,7 @@ def access_of(request: HTTPConnection) -> Access:
 
 
 def grant_of(request: HTTPConnection) -> Grant:
-    """Returns what the caller of this request may find, list and call."""
+    """Returns the rights of this request's caller: the tools to find, list and call."""
     return access_of(request).grant
 
 
@@ -171,9 +171,9 @@ def holder_of(request: HTTPConnection) -> str:
 
 
 def holder_session(request: HTTPConnection) -> str:
-    """Returns what stands for the session of a request that names none: its token's holder.
+    """Returns the session of a request that names none: one for each holder of a token.
 
-    Empty for this machine's user, and where no token is asked for.
+    Empty for this machine's user, and if no token is asked for.
     """
     holder = holder_of(request)
     return "" if holder in {OWNER, ANYONE, ""} else f"holder:{holder}"
@@ -219,7 +219,7 @@ class OriginGuard:
             await refusal(*problem)(scope, receive, send)
             return
         try:
-            scope[ACCESS] = access = _with_profile(self._granted(request), request)
+            scope[ACCESS] = access = _with_profile(self._access_for(request), request)
             HOLDER.set(access.holder)
         except ToolscriptError as error:
             await error_response(error)(scope, receive, send)
@@ -254,25 +254,32 @@ class OriginGuard:
             revoked = AccessError("the token was revoked, or has expired, while this was under way")
             await error_response(revoked)(scope, receive, send)
 
-    def _granted(self, request: HTTPConnection) -> Access:
+    def _access_for(self, request: HTTPConnection) -> Access:
         if request.url.path in _WITHOUT_TOKEN:
             return Access(Grant(), "")
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        path = request.url.path
-        if self._sessions is not None and not token and is_page(path):
-            access = self._sessions.find(request.cookies.get(cookie_name(request), ""))
-            if access is not None:
-                return access
+        access = None if token else self._page_access(request)
+        if access is not None:
+            return access
         try:
             return self._admit(token.strip() if scheme.lower() == "bearer" else "")
-        except (AccessError, TokenFileError, DatabaseUnavailableError) as error:
-            public = path in _PUBLIC or is_page(path)
-            refused = not isinstance(error, DatabaseUnavailableError)
-            if refused and (token or not public):
+        except (AccessError, TokenFileError) as error:
+            is_public = _is_public(request.url.path)
+            if token or not is_public:
                 self._refusals.add(request.client.host if request.client else "here")
-            if public:
-                return Access(Grant(), "", None if isinstance(error, AccessError) else error)
-            raise
+            if not is_public:
+                raise
+            return Access(Grant(), "", None if isinstance(error, AccessError) else error)
+        except DatabaseUnavailableError as error:
+            if not _is_public(request.url.path):
+                raise
+            return Access(Grant(), "", error)
+
+    def _page_access(self, request: HTTPConnection) -> Access | None:
+        """Returns the access of the page's cookie; None without one, or for another path."""
+        if self._sessions is None or not is_page(request.url.path):
+            return None
+        return self._sessions.find(request.cookies.get(cookie_name(request), ""))
 
     def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:
         host = request.headers.get("host", "")
@@ -301,6 +308,11 @@ class OriginGuard:
         scheme, _, host = origin.lower().partition("://")
         schemes = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
         return scheme in schemes and host == request.headers.get("host", "").lower()
+
+
+def _is_public(path: str) -> bool:
+    """Whether a path is answered without a valid token, if only to say so."""
+    return path in _PUBLIC or is_page(path)
 
 
 def _with_profile(access: Access, request: HTTPConnection) -> Access:

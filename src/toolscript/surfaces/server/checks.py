@@ -1,4 +1,4 @@
-"""Checks for problems, each with what to do: for ``toolscript doctor`` and for the page."""
+"""Checks for problems, each with advice: for ``toolscript doctor`` and for the page."""
 
 import shlex
 import tempfile
@@ -43,7 +43,7 @@ class Finding:
 def file_findings(settings: Settings) -> Iterator[Finding]:
     """The configuration, its permissions, the data directory and the tokens.
 
-    Where the configuration cannot be used, it and the data directory alone.
+    If the configuration cannot be used, it and the data directory alone.
     """
     try:
         config = load(settings.paths)
@@ -58,7 +58,7 @@ def file_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def checked(what: str, check: Callable[[], Finding]) -> Finding:
-    """Returns what a check finds, or the error that it raises."""
+    """Returns the finding of a check, or the error that it raises."""
     try:
         return check()
     except (ToolscriptError, OSError) as error:

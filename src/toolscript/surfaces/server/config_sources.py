@@ -1,6 +1,6 @@
 """Finds and loads the configuration of a call; on a terminal asks whether to trust its files.
 
-Every command finds it, so what reads it, and judges a project's file, is imported where needed.
+Every command finds it; modules that read it and judge a project's file are imported when needed.
 """
 
 import os
@@ -30,8 +30,8 @@ _LISTED = 50
 def config_files(paths: PathSettings) -> tuple[Path, ...]:
     """Returns the configuration's files; see `config.locate`.
 
-    A project's file is among them where it is trusted, and where its gateway runs: that goes on
-    with what was trusted when the file is edited. Raises `ConfigUntrustedError` if there is
+    A project's file is among them if it is trusted, or if its gateway runs: after an edit that goes
+    on with the trusted content. Raises `ConfigUntrustedError` if there is
     no other file.
     """
     files = locate(paths.config, _here(paths.config), os.environ)
@@ -54,7 +54,7 @@ def config_files(paths: PathSettings) -> tuple[Path, ...]:
 
 
 def config_stamp(paths: PathSettings) -> str:
-    """Returns what `Config.stamp` is for the files as they are now."""
+    """Returns the `Config.stamp` of the files as they are now."""
     return stamp(watched(config_files(paths), paths.data_dir))
 
 
@@ -74,7 +74,7 @@ def load(paths: PathSettings) -> "Config":
 
 
 def _ask(project: Path, trust: "TrustStore") -> None:
-    """Ask the user about a file, once for each content, where there is a terminal."""
+    """Ask the user about a file, once for each content, if there is a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return
     from toolscript.config.trust import ProjectFile  # noqa: PLC0415 - only a terminal is asked
@@ -86,7 +86,7 @@ def _ask(project: Path, trust: "TrustStore") -> None:
 
 
 def show_servers(file: "ProjectFile", trust: "TrustStore") -> None:
-    """Print what a file would start, and what is new in it since the last decision."""
+    """Print the servers that a file would start, and which are new since the last decision."""
     before = trust.decision(file.path)
     before = before if before and before.trusted else None
     lines = [line for line in file.lines(before) if line[0] != "gone" or before]
@@ -121,7 +121,7 @@ def _warn(message: str) -> None:
 
 
 def _here(config: Path | None) -> Path:
-    """Returns the working directory; a deleted one matters only where files are looked up in it."""
+    """Returns the working directory; a deleted one matters only if files are looked up in it."""
     try:
         return Path.cwd()
     except OSError:

@@ -1,6 +1,6 @@
 """Limits connections: their number, the size of heads, pipelining, and slow clients.
 
-uvicorn has none of these limits where httptools parses the requests. They apply before any token
+uvicorn has none of these limits if httptools parses the requests. They apply before any token
 is checked.
 """
 
@@ -20,7 +20,7 @@ from toolscript.surfaces.server.error_answers import refusal
 
 MAX_CONNECTIONS = 1_000
 MAX_HEAD_BYTES = 64 * 1024
-"""Of request line and headers, of trailers, and of the framing of a chunked body."""
+"""Limit of request line and headers, of trailers, and of the framing of a chunked body."""
 MAX_HEADERS = 128
 MAX_PIPELINED = 4
 """Requests that a client may send before the first of them is answered."""
@@ -156,7 +156,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def _answers_another(self) -> bool:
-        """Whether what is written now belongs to an earlier request than what is read."""
+        """Whether an earlier request than the one that is read is being answered."""
         return self._busy and self._stage != "body"
 
     def _enter(self, stage: Literal["between", "body"]) -> None:
@@ -202,13 +202,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def limited_protocol(room: Connections) -> Any:
+def protocol_factory(room: Connections) -> Any:
     """Returns the protocol in the form that ``uvicorn.Config`` takes."""
     return partial(LimitedProtocol, room)
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of open files as far as is useful; return what it is.
+    """Raise the soft limit of open files as far as is useful; return the new limit.
 
     Programs that the gateway starts inherit it, so it is not raised further.
     """

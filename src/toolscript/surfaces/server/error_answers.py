@@ -45,7 +45,7 @@ def refusal(
     kind: str = "HTTPException",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Returns an error answer with this status; ``kind`` is what it has as ``type``."""
+    """Returns an error answer with this status; ``kind`` is its ``type``."""
     return json_response(ErrorAnswer(error=message, type=kind), status, headers)
 
 

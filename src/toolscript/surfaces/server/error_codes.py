@@ -20,7 +20,7 @@ class ErrorCodes(NamedTuple):
 
     http_status: int
     exit_code: int = 1
-    """2 where the user can put it right by giving something else, 1 otherwise."""
+    """2 if the user can put it right by giving something else, 1 otherwise."""
     json_rpc: int = INTERNAL_ERROR
     """A server's own refusal keeps the code that it came with instead."""
     outcome: "Outcome" = "internal"

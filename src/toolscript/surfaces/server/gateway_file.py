@@ -20,18 +20,18 @@ _PATIENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GatewayRecord:
-    """Where a gateway listens, and what it was started with."""
+    """The address of a gateway, and the options it was started with."""
 
     url: str
     pid: int
     version: str
     model: str
     key: str = ""
-    """What the owner's commands show the gateway; only the owner can read the file."""
+    """The key that the owner's commands send; only the owner can read the file."""
 
 
 class GatewayFile:
-    """Where the gateway of one configuration leaves its record, and its lock."""
+    """The record and the lock of one configuration's gateway."""
 
     def __init__(self, data_dir: Path, config_key: str) -> None:
         self.path = data_dir / "run" / f"gateway-{config_key}.json"
@@ -94,7 +94,7 @@ class GatewayFile:
 
 
 def _is_locked(path: Path) -> bool:
-    """Does what filelock does on POSIX, without the time that it takes to import.
+    """Looks at the lock as filelock does on POSIX, without the time of its import.
 
     The lock it tries is a shared one, so that two commands do not take each other for a gateway.
     """

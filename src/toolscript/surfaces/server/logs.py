@@ -1,6 +1,6 @@
 """Sets up the log: a line per message, as text or as JSON, with the id of its request.
 
-What is logged of a request is its method, path, status and time; never its
+The log has of a request its method, path, status and time; never its
 query, headers or body, which may hold secrets.
 """
 
@@ -20,7 +20,7 @@ _AGAIN_S = 3600.0
 
 
 def set_up(level: str = "warning", form: str = "text") -> None:
-    """Log to standard error from now on; replaces what was set up before."""
+    """Log to standard error from now on; replaces an earlier set-up."""
     handler = logging.StreamHandler()
     handler.addFilter(_OncePerReason())
     handler.setFormatter(
@@ -34,7 +34,7 @@ def set_up(level: str = "warning", form: str = "text") -> None:
 
 
 def ensure_set_up() -> None:
-    """Log to standard error, where nothing has been set up yet."""
+    """Log to standard error, unless logging has been set up."""
     if not logging.getLogger().handlers:
         set_up()
 

@@ -1,4 +1,4 @@
-"""Renders what a gateway does as metrics for Prometheus: the answer of ``GET /metrics``.
+"""Renders a gateway's figures as metrics for Prometheus: the answer of ``GET /metrics``.
 
 Importing it raises `ImportError` without the extra ``metrics``, and takes a tenth of a second.
 Labels are routes, statuses, and the names and states of configured servers: there are only so
@@ -77,7 +77,7 @@ def metrics_response(
     lag: EventLoopLag,
     resources: Mapping[str, ServerResources],
 ) -> Response:
-    """Returns the metrics of what the caller may see.
+    """Returns the metrics that the caller may see.
 
     A caller who is not granted everything sees their own requests, and nothing of the process.
 
@@ -86,7 +86,7 @@ def metrics_response(
         access: The caller's.
         stats: The requests so far.
         lag: The event loop's.
-        resources: What the servers use, by name, as far as the caller may know it.
+        resources: The use of memory and processor by server, as far as the caller may know it.
     """
     grant = access.grant
     families = [*_servers(app.catalogue(grant).servers(), app.health(grant).tools)]

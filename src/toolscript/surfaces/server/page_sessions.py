@@ -16,12 +16,12 @@ from starlette.requests import HTTPConnection
 PAGE = "/ui"
 """Below this address the page is, and the cookie counts."""
 ENTER = f"{PAGE}/enter"
-"""Where a link leads to."""
+"""The path of a link."""
 LINK_S = 120.0
 """How long a link may be opened."""
 SESSION_S = 12 * 3600.0
 MAX_LINKS, MAX_SESSIONS = 20, 50
-"""Of each holder; a further one takes the place of that holder's oldest."""
+"""Limits for each holder; a further one takes the place of that holder's oldest."""
 
 
 class Held(Protocol):

@@ -14,7 +14,6 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _LARGE = 4 << 20
 """Blocks of so many bytes come from the system and go back to it. It takes time for each page."""
 _HEAP = {_M_TRIM_THRESHOLD: 2 * _LARGE, _M_MMAP_THRESHOLD: _LARGE, _M_ARENA_MAX: 1}
-_RELEASED_S = 30.0
 
 
 def limit_heap() -> None:
@@ -33,22 +32,22 @@ def release_heap() -> None:
     """Makes glibc hand all freed memory back to the system now; does nothing elsewhere.
 
     Indexing and loading a model need more memory than searching does afterwards. Handing back 32 MB
-    takes some 2 ms; where there is nothing to hand back it takes nearly nothing.
+    takes some 2 ms; if there is nothing to hand back it takes nearly nothing.
     """
     with _without_glibc():
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def keep_heap_small() -> None:
-    """Limits the heap, and releases it twice a minute from now on: in a process that runs on."""
+def keep_heap_small(period_s: float = 30.0) -> None:
+    """Limits the heap, and releases it every so many seconds: in a process that runs on."""
+
+    def release() -> None:
+        while True:
+            time.sleep(period_s)
+            release_heap()
+
     limit_heap()
-    threading.Thread(target=_release_regularly, name="heap", daemon=True).start()
-
-
-def _release_regularly() -> None:
-    while True:
-        time.sleep(_RELEASED_S)
-        release_heap()
+    threading.Thread(target=release, name="heap", daemon=True).start()
 
 
 def _without_glibc() -> AbstractContextManager[None]:

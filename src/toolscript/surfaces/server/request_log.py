@@ -82,7 +82,7 @@ class RequestStats:
 
 
 class RequestLogMiddleware:
-    """Gives each request an id, the caller's own where it sends one, and logs it.
+    """Gives each request an id, the caller's own if it sends one, and logs it.
 
     A stream that a client only listens to, a GET that accepts events, does not
     count as running: it ends when the gateway does. Of a stream that is a session, the

@@ -16,7 +16,7 @@ class EndedError(KeyboardInterrupt):
 
 
 def raise_when_asked_to_end() -> None:
-    """Let SIGTERM and SIGHUP raise `EndedError`, once. What is ignored (``nohup``) stays so."""
+    """Let SIGTERM and SIGHUP raise `EndedError`, once. Ignored signals (``nohup``) stay ignored."""
     for number in end_signals():
         signal.signal(number, _raise)
 

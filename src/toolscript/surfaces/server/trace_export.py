@@ -1,6 +1,6 @@
 """Sends the spans of a gateway to a collector, by OTLP over HTTP: the extra ``otel``.
 
-The variables of OpenTelemetry say where to, how often, and which share of the traces.
+The variables of OpenTelemetry tell the address, the interval and the share of the traces.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,7 +19,7 @@ from toolscript.text.display import printable
 from toolscript.version import __version__
 
 MAX_NAME_CHARS = 200
-"""Of a span's name or a text in it: a client may call a tool whatever it likes."""
+"""Limit of a span's name or a text in it: a client may make up any name of a tool."""
 _SHUTDOWN_MS = 3_000
 """How long the last spans may take to be sent."""
 
@@ -30,7 +30,7 @@ class SpansWithoutTexts(SpanExporter):
     The MCP SDK records them.
 
     Args:
-        exporter: Gets what remains.
+        exporter: Gets the remaining spans.
     """
 
     def __init__(self, exporter: SpanExporter) -> None:

@@ -1,1 +1,1 @@
-"""The page: what the gateway knows, for people with a browser."""
+"""The page: the gateway's catalogue and state, for people with a browser."""

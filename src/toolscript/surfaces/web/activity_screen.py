@@ -1,4 +1,4 @@
-"""The activity: which tools were called, by whom, and what came of it, as it happens."""
+"""The activity: calls of tools with caller and outcome, as they happen."""
 
 from html import escape
 from itertools import accumulate
@@ -20,7 +20,7 @@ from toolscript.surfaces.web.screens import Screens, given
 SCREENS = Screens()
 _PAGE = 50
 _MAX_TEXT_BYTES = 24_000
-"""What the arguments and searches of one page take as HTML, so that the page stays small."""
+"""Limit of the arguments and searches of one page as HTML, so that the page stays small."""
 _BEFORE = Option("before", int, None, "", bounds=(1, 2**63 - 1))
 _OUTCOME = Option("outcome", str, None, "", choices=OUTCOMES)
 
@@ -32,7 +32,7 @@ class ActivityScreen(Struct, frozen=True, kw_only=True):
     names: dict[str, str]
     """The names that the owner has given to callers' tokens, by id."""
     next: int | None
-    """What ``before`` is for older calls; None if there are none."""
+    """The parameter ``before`` of older calls; None if there are none."""
     tool: str
     who: str
     outcome: str

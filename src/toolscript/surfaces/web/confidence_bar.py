@@ -10,7 +10,7 @@ class BarSegment(NamedTuple):
     """A part of the bar, in percent of the whole width."""
 
     kind: str
-    """``semantic``, ``fuzzy``, ``step``, or ``taken`` for what steps took away."""
+    """``semantic``, ``fuzzy``, ``step``, or ``taken`` for a loss in later steps."""
     start: float
     width: float
 

@@ -100,7 +100,7 @@ def _environment() -> Environment:
         "bar": bar,
         "counted": counted,
         "id_of": _id_of,
-        "replaced": _replaced,
+        "replaced": _with_value,
         "root": PAGE,
         "screens": NAVIGATION,
         "static": _static,
@@ -117,7 +117,7 @@ def _with_open(parameters: QueryParams, identifier: str, is_open: bool) -> str: 
     return urlencode([*others, *([("open", identifier)] if is_open else [])])
 
 
-def _replaced(parameters: QueryParams, name: str, value: object) -> str:
+def _with_value(parameters: QueryParams, name: str, value: object) -> str:
     """Returns the parameters of an address with another value of one of them."""
     others = [each for each in parameters.multi_items() if each[0] != name]
     return urlencode([*others, (name, value)])
@@ -128,7 +128,7 @@ def _id_of(hit: ToolHit | SkillHit) -> str:
 
 
 def _visible(value: Any) -> Any:
-    """Returns a text in which what would be hidden, or would turn others around, is marked."""
+    """Returns a text with marks for characters that would be hidden or turn others around."""
     return harmless(value) if type(value) is str else value
 
 

@@ -1,7 +1,7 @@
 """Lists the screens: each is a function whose data is shown by a template or sent as JSON.
 
 A screen works without JavaScript: it is read with GET, and changes something with the POST of a
-form, which is answered with a redirection to what it has changed.
+form, whose answer redirects to the changed screen.
 """
 
 from collections.abc import Awaitable, Callable
@@ -64,7 +64,7 @@ _CLIENT_CLOSED = 499
 
 
 class Screen(NamedTuple):
-    """A screen, or what one of its forms does."""
+    """A screen, or the handler of one of its forms."""
 
     method: str
     path: str
@@ -103,7 +103,7 @@ async def _root(_: Request) -> Response:
 
 
 class _LazyRouter:
-    """Imports the screens, and what they need, when the first one is asked for."""
+    """Imports the screens, and the modules they need, when the first one is asked for."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -175,7 +175,7 @@ async def _not_found(_: App, request: Request) -> Any:
 async def _check_form(request: Request) -> None:
     """Raises an error for a POST that is too long, or not of a form of the page itself.
 
-    `OriginGuard` has refused what names another site; here it has to be named.
+    `OriginGuard` has refused other sites; here the request has to name its own.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if kind != _FORM:

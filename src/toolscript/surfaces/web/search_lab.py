@@ -26,7 +26,7 @@ from toolscript.types import SearchRequest, ToolSpec
 
 SCREENS = Screens()
 LIMIT = 10
-"""How many results the lab shows where the address does not say."""
+"""The number of results if the address does not say."""
 _SETTINGS = ("alpha", "threshold", "limit", "model", "profile")
 _TEXTS = {"model", "profile"}
 NO_MODEL = "none"
@@ -64,7 +64,7 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     search: SearchAnswer | None = None
     ms: int = 0
     tokens: dict[str, int] = {}
-    """What each tool's definition costs a model that lists it: an estimate, by id."""
+    """The estimated cost of each tool's definition for a model that lists it, by id."""
     problem: str = ""
     """Why there is no answer."""
     adjusted: bool = False
@@ -72,7 +72,7 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class QuestionsScreen(Struct, frozen=True, kw_only=True):
-    """The kept questions, and how they do now where that was asked for."""
+    """The kept questions, and how they do now if that was asked for."""
 
     questions: list[KeptQuestion]
     file: str
@@ -160,13 +160,13 @@ def _request(request: Request, answer: SearchScreen, view: View) -> SearchReques
 
 
 def prices(catalogue: ScopedCatalogue, identifiers: list[str]) -> dict[str, int]:
-    """Returns what listing each tool costs a model, in estimated tokens, by id."""
+    """Returns the cost of listing each tool, in estimated tokens, by id."""
     known = catalogue.known(identifiers)
     return {name: price(tool.spec) for name, tool in known.items()}
 
 
 def price(spec: ToolSpec) -> int:
-    """Returns what a tool's definition costs a model that lists it, in estimated tokens."""
+    """Returns the cost of a tool's definition for a model that lists it, in estimated tokens."""
     return estimated_tokens(msgspec.json.encode(wire.tool(spec, spec.id)))
 
 

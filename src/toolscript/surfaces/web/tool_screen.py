@@ -1,4 +1,4 @@
-"""Shows a tool: what a model sees of it, code that calls it, its calls and its versions."""
+"""Shows a tool: its description, code that calls it, its calls and its versions."""
 
 import shlex
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _RELATED = 8
 
 
 class AcceptedVersion(Struct, frozen=True, kw_only=True):
-    """A definition that was accepted, and what it changed."""
+    """A definition that was accepted, and its changes."""
 
     accepted_by: AcceptedBy
     since: str
@@ -78,7 +78,7 @@ async def tool_screen(app: App, request: Request) -> Any:
         command=f"toolscript call {shlex.quote(spec.id)} {shlex.quote(given)}",
         figures=call_figures(calls, lambda _: "").get(""),
         calls=calls[:_LATEST],
-        related=_related(app, request, spec.id),
+        related=_relations(app, request, spec.id),
         versions=_versions(await catalogue.versions(spec)),
     )
 
@@ -101,7 +101,7 @@ async def _calls(app: App, request: Request, names: set[str]) -> list[RecordedCa
     return [call for call in page.calls if call.tool in names]
 
 
-def _related(app: App, request: Request, tool: str) -> RelatedAnswer | None:
+def _relations(app: App, request: Request, tool: str) -> RelatedAnswer | None:
     try:
         return related_to(app, grant_of(request), tool, _RELATED)
     except InputError:  # nothing is learned here
