@@ -173,7 +173,7 @@ def test_why_not_and_settings_while_one_types(browser: Chromium) -> None:
         page.get_by_text("Settings").click()
         page.get_by_label("threshold").fill("0")
         page.wait_for_url("**threshold=0**")
-        expect(page.locator(".hit")).to_have_count(4)
+        expect(page.locator(".hit")).to_have_count(3)
         page.get_by_label("model").select_option("none")
         page.wait_for_url("**model=none**")
 
