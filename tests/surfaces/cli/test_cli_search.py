@@ -722,7 +722,7 @@ def test_a_command_that_does_not_exist_has_near_ones(cli: Cli, written: str, adv
 
 
 def test_definitions_are_printed_for_a_model(known: Cli) -> None:
-    done = known.json("search", "read", "a", "file")
-    printed = json.loads(known("search", "read", "a", "file", "--output", "tools").stdout)
+    done = known.json("search", "read_file")
+    printed = json.loads(known("search", "read_file", "--output", "tools").stdout)
     assert [tool["name"] for tool in printed["tools"]] == [h["toolId"] for h in done["results"]]
     assert printed["tools"][0]["inputSchema"]["type"] == "object"
