@@ -34,7 +34,7 @@ from benchmarks.scale.catalogue import Catalogue, questions
 from toolscript.config.settings import OPTION
 from toolscript.embedding.base import CachedVector, Vectors
 from toolscript.postgres import schema
-from toolscript.postgres.catalogue_index import rebuild
+from toolscript.postgres.catalogue_build import rebuild
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.large_catalogue import LargeCatalogue

@@ -45,7 +45,7 @@ def test_a_closed_database_refuses_work_in_one_line(connect: Callable[[], Databa
     with pytest.raises(DatabaseUnavailableError, match="are closed"):
         database.run(one)
     with pytest.raises(DatabaseUnavailableError, match="are closed"):
-        asyncio.run(database.arun(one))
+        database.run_together([one, one], 10)
     gc.collect()  # a coroutine that was never awaited would be an error
 
 

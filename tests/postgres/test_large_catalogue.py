@@ -19,7 +19,7 @@ from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ConfigError, InputError
 from toolscript.graph.learning import Learning
 from toolscript.postgres import schema
-from toolscript.postgres.catalogue_index import rebuild
+from toolscript.postgres.catalogue_build import rebuild
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.large_catalogue import LargeCatalogue

@@ -147,10 +147,6 @@ class Database:
 
         return self._wait(execute(), timeout_s)
 
-    async def arun(self, work: Work[T]) -> T:
-        """Does what `run` does, for an event loop."""
-        return await asyncio.wrap_future(self._submitted(self.execute(work)))
-
     @contextmanager
     def transaction(self) -> Generator[Callable[[Work[Any]], Any]]:
         """Returns what runs units of work in one transaction, which ends with the block.

@@ -1,5 +1,5 @@
 -- The indexes of large catalogues. The tables of index 7 are in the schema toolscript_index_7, which
--- `toolscript database rebuild` creates: see catalogue_index.py.
+-- `toolscript database rebuild` creates: see catalogue_build.py.
 
 create table catalogue_index (
     id integer generated always as identity primary key,

@@ -123,7 +123,7 @@ def rebuild(**flags: Any) -> None:
     index until the new one is there; that takes minutes for a hundred thousand tools.
     """
     from toolscript.embedding.loader import Choice, lazy  # noqa: PLC0415 - the same
-    from toolscript.postgres import catalogue_index, transfer  # noqa: PLC0415 - most need none
+    from toolscript.postgres import catalogue_build, transfer  # noqa: PLC0415 - most need none
     from toolscript.retrieval.catalogue_analysis import (  # noqa: PLC0415 - the same
         CatalogueAnalyzer,
     )
@@ -153,7 +153,7 @@ def rebuild(**flags: Any) -> None:
 
             statistics = analyzer.statistics(batches())
             analyzed = (analyzer.analyze(*batch, statistics) for batch in batches())
-            catalogue_index.rebuild(
+            catalogue_build.rebuild(
                 shared.database, shared.catalogue, statistics, analyzed, shared.feed
             )
     click.echo(f"{counted(count, 'tool')} in the index of the catalogue {shared.catalogue}")
