@@ -113,7 +113,7 @@ class LazyModel:
         return identity is not None and bool(identity.degraded)
 
     def embed(self, texts: Sequence[str]) -> "Sequence[Vectors]":
-        """Returns a vector for each text; nothing if no model works."""
+        """Returns a vector for each of ``texts``, in their order; nothing if no model works."""
         encoder = self.get().encoder
         if encoder is None:
             return []
