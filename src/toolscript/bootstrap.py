@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from toolscript.app.application import App
 from toolscript.app.base import Stores
@@ -17,16 +17,17 @@ from toolscript.app.builtin_tools import vector_tools
 from toolscript.app.stores import open_stores
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.config import locations
-from toolscript.config.follower import Follower
+from toolscript.config.follower import follow_files
 from toolscript.config.servers import Config, load_config
 from toolscript.config.settings import PathSettings, Settings
 from toolscript.config.trust import TrustStore
 from toolscript.embedding.base import VectorCache
 from toolscript.embedding.loader import Choice, LazyModel, lazy
 from toolscript.gateway.base import IMPORTING, Connect, Replication
-from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.pins import DefinitionPins
-from toolscript.gateway.gateway import Gateway, RunPolicy
+from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.run_policy import RunPolicy, starting
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
@@ -39,7 +40,9 @@ from toolscript.skills.assembly import skill_service, vector_pair
 from toolscript.skills.scanner import SkillMode
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.base import Records
-from toolscript.types import ServerSpec
+
+if TYPE_CHECKING:
+    from toolscript.postgres.administration import Administration
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +113,7 @@ def application(
         lambda: _connect(settings, config.key, pins, logins, folder),
         pins,
         policy=RunPolicy(
-            _starting(limits.start, wiring.start),
+            starting(limits.start, wiring.start),
             limits.idle_timeout_s,
             limits.max_processes,
             wiring.only,
@@ -149,8 +152,15 @@ def application(
         stores,
         calls=settings.calls,
         builtin_tools=vector_tools(vector_pair(paths, model), listed=paths.sandbox is not None),
-        follower=_follower(paths, config, environ) if wiring.follow else None,
+        follower=follow_files(paths, config, environ) if wiring.follow else None,
     )
+
+
+def administration(settings: Settings) -> "Administration":
+    """Returns the administration of the database that the settings name."""
+    from toolscript.postgres.administration import Administration  # noqa: PLC0415 - most have none
+
+    return Administration(settings)
 
 
 def _gateway_class(replication: Replication | None) -> Callable[..., Gateway]:
@@ -161,36 +171,11 @@ def _gateway_class(replication: Replication | None) -> Callable[..., Gateway]:
     return partial(ReplicatedGateway, replication)
 
 
-def _starting(
-    configured: str, start: Literal["configured", "all", "needed"]
-) -> Callable[[ServerSpec, ServerEntry], bool]:
-    """Returns which of the servers that are known are started before they are needed."""
-
-    def starts(spec: ServerSpec, known: ServerEntry) -> bool:
-        if start != "configured":
-            return start == "all"
-        return known.state != "ready" or (spec.start or configured) == "eager"
-
-    return starts
-
-
 def _load_config(paths: PathSettings, environ: Mapping[str, str]) -> Config:
     config = load_config(paths.config, Path.cwd(), environ, TrustStore(paths.data_dir))
     for line in filter(None, (config.refused, *config.key_problems)):
         log.warning("%s", line)
     return config
-
-
-def _follower(paths: PathSettings, config: Config, environ: Mapping[str, str]) -> Follower:
-    # A file that was named with its whole path needs no working directory.
-    here = config.sources[0].parent if paths.config else Path.cwd()
-    named = config.sources[0] if paths.config else None
-    trust = TrustStore(paths.data_dir)
-
-    def watched() -> tuple[Path, ...]:
-        return locations.watched(locations.locate(named, here, environ), paths.data_dir)
-
-    return Follower(config, watched, lambda: load_config(named, here, environ, trust))
 
 
 def _connect(

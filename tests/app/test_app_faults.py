@@ -20,7 +20,8 @@ from toolscript.embedding.loader import LazyModel, Loaded, load_model
 from toolscript.errors import SearchTimeoutError
 from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.gateway import Gateway, RunPolicy
+from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.run_policy import RunPolicy
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S, LiveIndex

@@ -15,7 +15,8 @@ from tests.support import unused_pins
 from toolscript.config.servers import Config, ServerProblem
 from toolscript.gateway.base import Caller, Connect, Failed, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.gateway import Gateway, RunPolicy
+from toolscript.gateway.gateway import Gateway
+from toolscript.gateway.run_policy import RunPolicy
 from toolscript.types import ServerSpec, ServerStatus, ToolSpec
 
 A = ServerSpec(name="a", transport="stdio", command="a")

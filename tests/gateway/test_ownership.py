@@ -23,8 +23,8 @@ from toolscript.gateway.base import (
 )
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.pins import DefinitionPins
-from toolscript.gateway.gateway import RunPolicy
 from toolscript.gateway.replication import ReplicatedGateway
+from toolscript.gateway.run_policy import RunPolicy
 from toolscript.types import ServerSpec
 
 Forward = Callable[[ServerSpec, str, dict[str, Any], Caller], Awaitable[dict[str, Any]]]

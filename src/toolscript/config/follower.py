@@ -7,13 +7,16 @@ files that do not exist yet, and takes a few microseconds each time.
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from toolscript.config.servers import Config
+from toolscript.config import locations
+from toolscript.config.servers import Config, load_config
+from toolscript.config.settings import PathSettings
+from toolscript.config.trust import TrustStore
 from toolscript.errors import ConfigError
 from toolscript.storage.atomic_files import stamp
 
@@ -87,3 +90,22 @@ class Follower:
         if problem != self.problem:
             log.warning("the configuration stays as it was: %s", problem)
         self.problem, self._retry_at = problem, time.monotonic() + self._retry_s
+
+
+def follow_files(paths: PathSettings, config: Config, environ: Mapping[str, str]) -> Follower:
+    """Returns a follower of the files that a configuration was read from.
+
+    Args:
+        paths: Name the file, if the user did, and the data directory.
+        config: The configuration as it is now.
+        environ: The environment's variables.
+    """
+    # A file that was named with its whole path needs no working directory.
+    here = config.sources[0].parent if paths.config else Path.cwd()
+    named = config.sources[0] if paths.config else None
+    trust = TrustStore(paths.data_dir)
+
+    def watched() -> tuple[Path, ...]:
+        return locations.watched(locations.locate(named, here, environ), paths.data_dir)
+
+    return Follower(config, watched, lambda: load_config(named, here, environ, trust))

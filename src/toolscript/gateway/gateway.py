@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process.stderr_log import last_lines
 from toolscript.gateway.process_limit import ProcessLimit
+from toolscript.gateway.run_policy import RUN_ALL, RunPolicy
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable
 from toolscript.text.redaction import redact
@@ -43,25 +43,6 @@ from toolscript.types import (
     ToolSpec,
     tool_id,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RunPolicy:
-    """Which servers run, and for how long."""
-
-    starts: Callable[[ServerSpec, ServerEntry], bool] = lambda _spec, _known: True
-    """Whether a server that the snapshot knows is started at once. Any other rests until a request
-    needs it."""
-    idle_s: float = 0
-    """Seconds without a request after which a server is stopped; 0 for never. A server may have
-    its own."""
-    max_processes: int = 0
-    """The greatest number of servers that run at a time; 0 for any number."""
-    only: str | None = None
-    """The one server that may be connected to; None for all."""
-
-
-RUN_ALL = RunPolicy()
 
 
 class Gateway:

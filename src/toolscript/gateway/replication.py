@@ -17,8 +17,9 @@ from toolscript.errors import DatabaseUnavailableError, NotOwnerError
 from toolscript.gateway.base import Caller, CatalogueNews, Connect, Ready, Replication, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definitions.pins import DefinitionPins
-from toolscript.gateway.gateway import Gateway, RunPolicy, enabled
+from toolscript.gateway.gateway import Gateway, enabled
 from toolscript.gateway.managed_server import ManagedServer
+from toolscript.gateway.run_policy import RunPolicy
 from toolscript.storage.atomic_files import file_name
 from toolscript.types import ServerSpec
 

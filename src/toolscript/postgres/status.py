@@ -1,13 +1,13 @@
 """What is in the shared database: its schema, its catalogues, and the gateways that are alive."""
 
 from collections import defaultdict
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from toolscript.postgres import schema
 from toolscript.postgres.driver import Connection
+from toolscript.storage.database_status import CatalogueStatus, DatabaseStatus, ReplicaStatus
 
 _COUNTS = """
 select catalogue, store, count(*) from toolscript.record
@@ -21,40 +21,6 @@ where expires_at > clock_timestamp() order by catalogue, id
 _INDEXES = """
 select catalogue, position, size from toolscript.catalogue_index where is_current
 """
-
-
-class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A gateway that is alive."""
-
-    id: str
-    url: str
-    version: str
-
-
-class CatalogueStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the gateways of one catalogue share."""
-
-    name: str
-    servers: int
-    tools: int
-    tokens: int
-    logins: int
-    pins: Annotated[int, Meta(description="Servers of which definitions were accepted.")]
-    has_index: Annotated[bool, Meta(description="Whether gateways can search in the database.")]
-    indexed: Annotated[int, Meta(description="How many tools are in that index.")]
-    index_position: Annotated[
-        int, Meta(description="The number of the latest change of the index.")
-    ]
-    replicas: tuple[ReplicaStatus, ...]
-
-
-class DatabaseStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the database."""
-
-    server: Annotated[str, Meta(description="The version of PostgreSQL.")]
-    schema: Annotated[int, Meta(description="The version of the tables; 0 if there are none.")]
-    needed: Annotated[int, Meta(description="The version that this release needs.")]
-    catalogues: tuple[CatalogueStatus, ...] = ()
 
 
 async def status(connection: Connection) -> DatabaseStatus:

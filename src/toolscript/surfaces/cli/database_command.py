@@ -1,8 +1,7 @@
 """``toolscript database migrate|status|import|export|rebuild|rotate-key``."""
 
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +9,17 @@ import click
 import msgspec
 
 from toolscript.config.locations import key_of
-from toolscript.config.settings import Settings, load_settings
-from toolscript.errors import ConfigError, InputError
+from toolscript.config.settings import load_settings
+from toolscript.errors import ConfigError
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_json, print_table
 from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.text.display import counted, printable
-from toolscript.types import Document
 
 if TYPE_CHECKING:
-    from toolscript.postgres.database import Database
-    from toolscript.postgres.shared_stores import SharedStores
-    from toolscript.postgres.status import CatalogueStatus, DatabaseStatus
-    from toolscript.postgres.transfer import Files, InDatabase
+    from toolscript.bootstrap import Administration
     from toolscript.retrieval.catalogue_analysis import Batch
+    from toolscript.storage.database_status import CatalogueStatus, DatabaseStatus
 
 replace_option = click.option(
     "--replace", is_flag=True, help="Replace what is there already; without, that is refused."
@@ -52,20 +48,8 @@ def migrate(target: int | None, **flags: Any) -> None:
 
     To be run before gateways of this release start; those of the release before go on.
     """
-    from toolscript.postgres import schema  # noqa: PLC0415 - most commands need no database
-
-    if target is not None and target > schema.latest():
-        raise InputError(
-            f"--to is {target}, but this release knows versions 1 to {schema.latest()}"
-        )
-    with _connected(load_settings(flags)) as db:
-        ran = db.run(lambda connection: schema.migrate(connection, target))
-        version = db.run(schema.version_of)
-    if target is not None and version > target:
-        raise InputError(
-            f"the database has schema {version}, and no migration leads back to {target}"
-        )
-    done = f"ran {counted(len(ran), 'migration')}" if ran else "nothing to do"
+    ran, version = _administration(flags).migrate(target)
+    done = f"ran {counted(ran, 'migration')}" if ran else "nothing to do"
     click.echo(f"schema {version}: {done}")
 
 
@@ -78,16 +62,8 @@ def status(output: str, **flags: Any) -> None:
     Lag is for how long an open transaction has kept a change from the gateways. The exit status
     is 2 where this release does not work with the tables.
     """
-    from toolscript.postgres import schema  # noqa: PLC0415 - most commands need no database
-    from toolscript.postgres.status import status  # noqa: PLC0415 - the same
-
-    with _connected(load_settings(flags), direct=False) as db:
-        found = db.run(status)
-        if output == "json":
-            print_json(msgspec.to_builtins(found))
-        else:
-            _print_status(found)
-        db.run(schema.check)
+    show = _print_json if output == "json" else _print_status
+    _administration(flags).show_status(show)
 
 
 @database.command("import")
@@ -99,7 +75,7 @@ def import_(replace: bool, **flags: Any) -> None:
     That is: tokens, pins, answers, questions, logins, what is known of the servers, the graph, the
     newest calls, and the tools' vectors. Stop the gateway that uses the directory first.
     """
-    _transfer(flags, replace=replace, imports=True)
+    _copy(flags, replace=replace, imports=True)
 
 
 @database.command()
@@ -111,7 +87,7 @@ def export(replace: bool, **flags: Any) -> None:
     A gateway without a database can go on from there. Logins, which the database keeps encrypted,
     become files that only their owner can read.
     """
-    _transfer(flags, replace=replace, imports=False)
+    _copy(flags, replace=replace, imports=False)
 
 
 @database.command()
@@ -122,8 +98,7 @@ def rebuild(**flags: Any) -> None:
     It is made of what the gateways have stored of their servers. They go on searching the former
     index until the new one is there; that takes minutes for a hundred thousand tools.
     """
-    from toolscript.embedding.loader import Choice, lazy  # noqa: PLC0415 - the same
-    from toolscript.postgres import catalogue_build, transfer  # noqa: PLC0415 - most need none
+    from toolscript.embedding.loader import Choice, lazy  # noqa: PLC0415 - most commands need none
     from toolscript.retrieval.catalogue_analysis import (  # noqa: PLC0415 - the same
         CatalogueAnalyzer,
     )
@@ -131,18 +106,12 @@ def rebuild(**flags: Any) -> None:
         SemanticSignal,
     )
 
-    settings = load_settings(flags)
-    with _shared(settings) as shared:
-        stored = [entry for entry in transfer.InDatabase(shared).entries() if entry.tools]
-        count = sum(len(entry.tools) for entry in stored)
-        if not count:
-            raise InputError(
-                f"the catalogue {shared.catalogue} has no tools yet; they are stored once a "
-                "gateway with TOOLSCRIPT_CANDIDATES=memory has listed its servers"
-            )
+    settings, administration = load_settings(flags), _administration(flags)
+    with administration.opened() as stores:
+        servers = administration.documents(stores)
+        count = sum(map(len, servers))
         model = Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding))
-        analyzer = CatalogueAnalyzer(SemanticSignal(lazy(model), shared.vectors))
-        servers = [[Document.of(tool) for tool in entry.tools] for entry in stored]
+        analyzer = CatalogueAnalyzer(SemanticSignal(lazy(model), stores.vectors))
         hidden = not sys.stderr.isatty()
         with click.progressbar(length=2 * count, file=sys.stderr, hidden=hidden) as bar:
 
@@ -153,10 +122,9 @@ def rebuild(**flags: Any) -> None:
 
             statistics = analyzer.statistics(batches())
             analyzed = (analyzer.analyze(*batch, statistics) for batch in batches())
-            catalogue_build.rebuild(
-                shared.database, shared.catalogue, statistics, analyzed, shared.feed
-            )
-    click.echo(f"{counted(count, 'tool')} in the index of the catalogue {shared.catalogue}")
+            administration.rebuild(stores, statistics, analyzed)
+        catalogue = stores.catalogue
+    click.echo(f"{counted(count, 'tool')} in the index of the catalogue {catalogue}")
 
 
 @database.command("rotate-key")
@@ -167,8 +135,7 @@ def rotate_key(**flags: Any) -> None:
     One that neither key can decrypt is left as it is and named; the exit status is then 2.
     Until then gateways need the former key as TOOLSCRIPT_SECRET_KEY_PREVIOUS.
     """
-    with _shared(load_settings(flags)) as shared:
-        sealed, unread = shared.logins.seal_again()
+    sealed, unread = _administration(flags).seal_again()
     click.echo(f"{counted(sealed, 'login')} encrypted with the current key")
     if unread:
         names = ", ".join(printable(name, 80) for name in unread)
@@ -178,65 +145,20 @@ def rotate_key(**flags: Any) -> None:
         )
 
 
-@contextmanager
-def _connected(settings: Settings, *, direct: bool = True) -> "Generator[Database]":
-    """Connects, whatever tables there are; for migrations past a pooler."""
-    from toolscript.postgres.database import Database  # noqa: PLC0415 - most need no database
-    from toolscript.postgres.shared_stores import address_of  # noqa: PLC0415 - the same
+def _administration(flags: dict[str, Any]) -> "Administration":
+    from toolscript import bootstrap  # noqa: PLC0415 - most commands need no database
 
-    address = address_of(settings)
-    db = Database(settings.database.direct_url or address if direct else address)
-    try:
-        with _refusals_told():
-            db.open(check_schema=False)
-            yield db
-    finally:
-        db.close()
+    return bootstrap.administration(load_settings(flags))
 
 
-@contextmanager
-def _shared(settings: Settings) -> "Generator[SharedStores]":
-    from toolscript.postgres.shared_stores import shared_of  # noqa: PLC0415 - most need no database
-
-    shared = shared_of(settings)
-    try:
-        with _refusals_told():
-            shared.open()
-            yield shared
-    finally:
-        shared.close()
-
-
-@contextmanager
-def _refusals_told() -> Generator[None]:
-    """Raises a refusal of the server, such as for a missing right, as `ConfigError`."""
-    from toolscript.postgres.driver import driver  # noqa: PLC0415 - most need no database
-
-    try:
-        yield
-    except driver().PostgresError as error:
-        raise ConfigError(f"the database refuses that: {error}") from None
-
-
-def _transfer(flags: dict[str, Any], *, replace: bool, imports: bool) -> None:
-    from toolscript.postgres import transfer  # noqa: PLC0415 - most commands need no database
-
-    settings = load_settings(flags)
-    key = key_of(config_files(settings.paths))
-    files = transfer.Files(settings.paths.data_dir, key, load(settings.paths).servers_hash)
-    with _shared(settings) as shared:
-        stored = transfer.InDatabase(shared)
-        source: Files | InDatabase = files if imports else stored
-        target: Files | InDatabase = stored if imports else files
-        files.check()
-        if not replace and not transfer.is_empty(target):
-            where = f"the catalogue {shared.catalogue}" if imports else str(settings.paths.data_dir)
-            raise InputError(f"{where} is not empty; replace what is there with: --replace")
-        counts = _run(transfer.steps(source, target))
+def _copy(flags: dict[str, Any], *, replace: bool, imports: bool) -> None:
+    paths = load_settings(flags).paths
+    files = paths.data_dir, key_of(config_files(paths)), load(paths).servers_hash
+    counts = _administration(flags).copy(files, _run, imports=imports, replace=replace)
     print_table(["Store", "Copied"], [[name, str(count)] for name, count in counts.items()])
 
 
-def _run(steps: dict[str, Callable[[], int]]) -> dict[str, int]:
+def _run(steps: Mapping[str, Callable[[], int]]) -> dict[str, int]:
     """Runs steps, with a bar on a terminal, and returns their results."""
     counts: dict[str, int] = {}
     hidden = not sys.stderr.isatty()
@@ -246,6 +168,10 @@ def _run(steps: dict[str, Callable[[], int]]) -> dict[str, int]:
         for name, step in bar:
             counts[name] = step()
     return counts
+
+
+def _print_json(state: "DatabaseStatus") -> None:
+    print_json(msgspec.to_builtins(state))
 
 
 def _print_status(found: "DatabaseStatus") -> None:
