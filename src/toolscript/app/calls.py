@@ -50,6 +50,7 @@ class Calls:
         session: str = "",
         classes: Collection[ToolClass] = TOOL_CLASSES,
         checked: bool = True,
+        by_model: bool = False,
         **more: Any,
     ) -> dict[str, Any]:
         """Calls a tool. The result is its server's, as on the wire of MCP; ``isError`` included.
@@ -66,13 +67,14 @@ class Calls:
             classes: The classes that the tool may have; a tool of another class is not called.
             checked: Whether the tool's schema is applied to the arguments before its server
                 judges them.
+            by_model: Whether a model has chosen the tool; some tools are for a server's page alone.
             more: Further members of the call's parameters in MCP.
 
         Raises:
             UnknownNameError: The caller knows no such tool.
             ToolClassError: The tool is of another class than ``classes``.
             HeldError: The tool's definition has changed, and waits for approval.
-            DeniedError: A rule or a person denies the call.
+            DeniedError: A rule or a person denies the call, or the tool is not for models.
             ArgumentsError: The arguments do not fit the tool's schema.
             UpstreamError: The server is not connected, refuses the call or does not answer.
         """
@@ -84,6 +86,8 @@ class Calls:
             return await anyio.to_thread.run_sync(builtin.call, arguments)
         tool = await _reach(catalogue, name, caller)
         check_class(tool, classes)
+        if by_model and not tool.is_for_models:
+            raise DeniedError(f"{tool.id} is for the page of {tool.server}, not for models")
         if checked:
             arguments = await check_foreign_arguments(tool.id, tool.input_schema, arguments)
         await self._permit(tool, arguments, caller, catalogue, session)

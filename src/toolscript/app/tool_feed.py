@@ -29,8 +29,9 @@ class _Read:
 
     @classmethod
     def of(cls, entry: ServerEntry) -> "_Read":
-        specs = (*entry.tools, *(each.pinned for each in entry.held))
-        return cls(entry.tools, entry.held, tuple(map(Document.of, specs)), inferred(entry.tools))
+        specs = (*entry.tools, *(held.pinned for held in entry.held))
+        documents = tuple(Document.of(spec) for spec in specs if spec.is_for_models)
+        return cls(entry.tools, entry.held, documents, inferred(entry.tools))
 
 
 class ToolFeed:

@@ -90,6 +90,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """The server's hints, such as ``readOnlyHint``."""
     config_class: ToolClass | None = None
     """The class that the configuration gives it; no part of its definition."""
+    meta: dict[str, Any] | None = None
+    """The server's ``_meta``, for clients; no part of its definition."""
 
     @classmethod
     def of(cls, source: Callable[..., Any] | Any, server: str = "tools") -> "ToolSpec":
@@ -108,6 +110,13 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     def id(self) -> str:
         """``server__tool``."""
         return tool_id(self.server, self.name)
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether models may use it. An MCP App has tools for its own page alone (SEP-1865)."""
+        ui: Any = (self.meta or {}).get("ui")
+        visibility: Any = ui.get("visibility") if isinstance(ui, dict) else None
+        return not isinstance(visibility, list) or "model" in visibility
 
     @property
     def class_source(self) -> ClassSource:
@@ -134,5 +143,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     def digest(self) -> str:
         """SHA-256 over the definition: a changed description or schema changes it."""
         fields = msgspec.to_builtins(self)
-        fields.pop("config_class", None)
+        for name in ("config_class", "meta"):
+            fields.pop(name, None)
         return sha256_of(fields)

@@ -148,6 +148,7 @@ def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, 
         output_schema=raw.get("outputSchema"),
         annotations=raw.get("annotations"),
         config_class=spec.class_of(raw["name"]),
+        meta=raw.get("_meta"),
     )
 
 

@@ -201,7 +201,7 @@ class ToolEndpoint:
         catalogue = self._catalogue(context)
         if self.exposure == "all":
             return catalogue.tools()
-        pinned = catalogue.pinned()
+        pinned = [tool for tool in catalogue.pinned() if tool.is_for_models]
         shown = {tool.id for tool in pinned}
         chosen = catalogue.known(sorted(set(context.session.chosen) - shown))
         return [*pinned, *(tool.spec for tool in chosen.values())]
@@ -265,7 +265,7 @@ class ToolEndpoint:
         if missing and not tools:
             raise missing[0]
         known = self._catalogue(context).known(tool.id for tool in tools)
-        described = [wire.described(each) for each in known.values()]
+        described = [wire.described(each) for each in known.values() if each.spec.is_for_models]
         problems = {"missing": [str(error) for error in missing]} if missing else {}
         return self._json({"tools": described, **problems})
 
@@ -304,6 +304,7 @@ class ToolEndpoint:
             session=context.session.id,
             classes=classes,
             checked=self.exposure != "all",
+            by_model=self.exposure != "all" or not is_listed,
             **context.more,
         )
         answer = self._fit(name, call, context, is_listed=is_listed)

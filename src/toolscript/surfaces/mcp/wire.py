@@ -37,6 +37,7 @@ def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
         "inputSchema": spec.input_schema or {"type": "object"},
         "outputSchema": spec.output_schema,
         "annotations": _annotations(spec),
+        "_meta": spec.meta,
     }
     return {key: value for key, value in entry.items() if value is not None}
 
