@@ -20,8 +20,10 @@ from toolscript.errors import ConfigError, InputError
 from toolscript.graph.learning import Learning
 from toolscript.postgres import schema
 from toolscript.postgres.catalogue_build import rebuild
+from toolscript.postgres.catalogue_index import IndexRow
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
+from toolscript.postgres.driver import Connection
 from toolscript.postgres.large_catalogue import LargeCatalogue
 from toolscript.retrieval.catalogue_analysis import Batch, CatalogueAnalyzer
 from toolscript.retrieval.engine import SearchEngine
@@ -218,6 +220,21 @@ def test_what_changes_is_found_and_what_is_removed_is_not(pair: Pair) -> None:
     assert pair.equal([*asked(), *grants()[::3], *changed], DRIFT) >= 0.98
     hits = pair.engine.search(SearchRequest(text="plot_quarks5")).hits
     assert hits[0].document.name == "plot_quarks5"
+
+
+def test_what_changes_leaves_no_posting_of_a_former_tool(pair: Pair) -> None:
+    """Or the tools that count most for a stem would be hidden by those that are gone."""
+    tools, _ = pair.made.of("git-1")
+    pair.made.documents[tools[0].id] = replace(tools[0], description="Waters it.", digest="wet")
+    pair.write("git-1")
+
+    async def left(connection: Connection) -> int:
+        row = await IndexRow.current(connection, "default")
+        assert row is not None
+        text = "select count(*) from {0}.posting where tool not in (select number from {0}.tool)"
+        return await connection.fetchval(text.format(row.schema))
+
+    assert pair.database.run(left) == 0
 
 
 def test_searches_go_on_while_tools_are_added(pair: Pair) -> None:
