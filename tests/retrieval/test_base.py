@@ -55,7 +55,7 @@ def test_a_question_is_taken_apart() -> None:
 
 
 def test_a_signal_that_does_not_answer_says_why_for_every_document() -> None:
-    ranking = Ranking.unanswered(3, "no model")
+    ranking = Ranking.no_answer(3, "no model")
     assert all(math.isnan(score) for score in ranking.scores)
     assert ranking.scores.shape == (3,)
     assert ranking.degraded == "no model"

@@ -82,13 +82,13 @@ def test_the_table_is_complete_and_no_capability_is_in_it_twice() -> None:
 )
 def test_a_question_is_read_for_what_it_wants(text: str, short: str) -> None:
     """search:intent"""
-    assert short in [c.short for c in index().wanted(Query(text))]
+    assert short in [c.short for c in index().intents(Query(text))]
 
 
 @pytest.mark.requirement("search:intent")
 def test_a_question_that_wants_nothing_of_the_table_wants_nothing() -> None:
     """search:intent"""
-    assert index().wanted(Query("tell me a joke")) == []
+    assert index().intents(Query("tell me a joke")) == []
 
 
 THINK = Document(
@@ -128,7 +128,7 @@ def test_of_several_capabilities_the_first_of_the_table_is_inferred() -> None:
     """search:intent"""
     of = index(SHELL)
     question = "docker and git"
-    assert [c.short for c in of.wanted(Query(question))] == ["git ops", "containers"]
+    assert [c.short for c in of.intents(Query(question))] == ["git ops", "containers"]
     boosted = boost(of, question, 0.2)
     np.testing.assert_allclose(boosted.scores, [0.56], atol=1e-6)
     assert {row: c.short for row, c in boosted.inferred.items()} == {0: "git ops"}

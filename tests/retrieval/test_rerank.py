@@ -352,7 +352,7 @@ def experience(learned: dict[str, list[list[float]]]) -> RelevanceFeedback:
 def adjusted(made: RelevanceFeedback, *question: float) -> list[float]:
     vector = np.array(question, dtype=np.float32)
     vector /= np.linalg.norm(vector)
-    return made.adjusted(made.vectors @ vector, vector).tolist()
+    return made.adjust(made.vectors @ vector, vector).tolist()
 
 
 def test_without_a_history_nothing_moves() -> None:
@@ -388,11 +388,11 @@ def test_what_is_learned_or_forgotten_counts_at_once() -> None:
     made = experience({})
     question = np.array([0.5**0.5, 0.5**0.5, 0, 0], dtype=np.float32)
     cosines = made.vectors @ question
-    assert made.adjusted(cosines, question) is cosines
+    assert made.adjust(cosines, question) is cosines
     made.usage.learn("s__a", "m", question)
-    assert made.adjusted(cosines, question) is not cosines
+    assert made.adjust(cosines, question) is not cosines
     made.usage.clear()
-    assert made.adjusted(cosines, question) is cosines
+    assert made.adjust(cosines, question) is cosines
 
 
 def test_a_tool_is_found_by_what_led_to_it(

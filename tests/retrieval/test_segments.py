@@ -93,7 +93,7 @@ def test_few_changes_leave_the_first_segment_as_it_is() -> None:
     after = Corpus(changed, before)
     kept, new = after.parts
     assert kept.segment is before.parts[0].segment
-    assert kept.gone == [0, 1]
+    assert kept.missing_places == [0, 1]
     assert [each.name for each in new.segment.documents] == ["another"]
     assert new.rows.tolist() == [0]
     for part in after.parts:

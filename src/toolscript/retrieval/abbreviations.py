@@ -14,7 +14,7 @@ _TOKEN = re.compile(r"(?<![\w./@-])(?!Mr\b)\w+(?:/\w+)?(?![\w/@-]|\.\w)")
 
 @cache
 def _long_forms() -> dict[str, list[str]]:
-    """By abbreviation, what is read in its place, the likeliest first."""
+    """Returns the long forms of each abbreviation, the likeliest first."""
     return json.loads(Path(__file__).with_name("abbreviations.json").read_text("utf-8"))
 
 

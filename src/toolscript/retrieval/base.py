@@ -1,7 +1,7 @@
-"""What signals work on (a corpus, a query, a ranking), and the protocols of what gives it to them.
+"""The values that signals work on: a corpus, a query, a ranking; and a large catalogue's protocol.
 
-A signal is long-lived and learns (vectors, say); its index is what it makes of one
-corpus: immutable, so that searches read it without a lock while the next one is made.
+A signal is long-lived and learns (vectors, say); it makes one index of each corpus,
+which is immutable, so that searches read it without a lock while the next one is made.
 The engine has two: the lexical signal, and perhaps a semantic one.
 """
 
@@ -22,12 +22,11 @@ from toolscript.types import EVERYTHING, Document, SearchRequest
 Rows: TypeAlias = NDArray[np.intp]
 """Row numbers of a corpus."""
 Mask: TypeAlias = NDArray[np.bool_]
-"""By row of a corpus, whether something holds: bool [n]."""
+"""Says of each row of a corpus whether something holds: bool [n]."""
 T = TypeVar("T")
 
 CHANGED_SHARE, MIN_CHANGES = 0.02, 64
-"""Where more documents than this share, and than this number, have changed, all are indexed
-anew."""
+"""If more documents than this share, and than this number, have changed, all are indexed anew."""
 
 
 class Segment:
@@ -50,14 +49,14 @@ class Segment:
         own = self.documents[place]
         return place if own is document or own == document else -1
 
-    def derived(self, make: Callable[[tuple[Document, ...]], T]) -> T:
-        """Returns what ``make`` makes of the documents; made once. One thread at a time."""
+    def derive(self, make: Callable[[tuple[Document, ...]], T]) -> T:
+        """Returns the result of ``make`` for the documents; computed once. One thread at a time."""
         if make not in self._derived:
             self._derived[make] = make(self.documents)
         return self._derived[make]
 
     def forget(self, make: Callable[[tuple[Document, ...]], object]) -> None:
-        """Drop what `derived` keeps for ``make``, which is not asked for any more."""
+        """Drops the result of ``make``, which is not needed any more."""
         self._derived.pop(make, None)
 
 
@@ -67,10 +66,10 @@ class Part:
 
     segment: Segment
     rows: Rows
-    """By a document's place in the segment its row in the corpus; −1 where that lacks it."""
+    """The row in the corpus of each document of the segment; −1 if the corpus lacks it."""
 
     @property
-    def gone(self) -> list[int]:
+    def missing_places(self) -> list[int]:
         """The places of the documents that the corpus lacks."""
         return np.flatnonzero(self.rows < 0).tolist()
 
@@ -80,8 +79,8 @@ class Corpus:
 
     Args:
         documents: All of them; no two have the same id.
-        previous: The corpus that this one replaces. What few documents have changed since are
-            then a segment of their own, so that the others need not be indexed again.
+        previous: The corpus that this one replaces. If few documents have changed since, they are
+            a segment of their own, so that the others need not be indexed again.
     """
 
     def __init__(self, documents: Iterable[Document], previous: "Corpus | None" = None) -> None:
@@ -89,7 +88,7 @@ class Corpus:
         parts = None if previous is None else self._parts_since(previous)
         whole = Part(Segment(self.documents), np.arange(len(self.documents)))
         self.parts: tuple[Part, ...] = parts or (whole,)
-        """What the documents are indexed in: most in the first, perhaps a few in a second."""
+        """The segments that have the documents: the first has most, a second perhaps a few."""
 
     @cached_property
     def ids(self) -> list[str]:
@@ -129,7 +128,7 @@ class Corpus:
 
 
 class DocumentMemo(Generic[T]):
-    """What was made of each document; made again only if it changed. One thread at a time."""
+    """Remembers one result for each document, until it changes. One thread at a time."""
 
     def __init__(self, make: Callable[[Document], T]) -> None:
         self._make = make
@@ -137,7 +136,7 @@ class DocumentMemo(Generic[T]):
         self._most = 0
 
     def of(self, documents: Sequence[Document]) -> list[T]:
-        """Returns what is made of each document; forgets the others where these are most."""
+        """Returns the result for each document; forgets the others if these are most."""
         known, made = self._known, dict[str, tuple[Document, T]]()
         for each in documents:
             former = known.get(each.id)
@@ -160,9 +159,9 @@ class Query:
     holder: str = EVERYTHING.holder
     """Who asks, whose own uses count."""
     written: str = ""
-    """The text as it was asked, where that has abbreviations."""
+    """The question as its caller wrote it, if that has abbreviations."""
     readings: tuple[tuple[str, str], ...] = ()
-    """The abbreviations as they were written, each with what it was read as."""
+    """The abbreviations as they were written, each with its long form."""
 
     @property
     def original(self) -> str:
@@ -176,7 +175,7 @@ class Query:
 
     @cached_property
     def content_words(self) -> list[str]:
-        """The different words that mean something; all of them where none does."""
+        """The different words that mean something; all words if none does."""
         return list(dict.fromkeys(w for w in self.words if w not in STOP_WORDS)) or self.words
 
     @cached_property
@@ -187,7 +186,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a search is about to find out, before it looks at any document."""
+    """A search as it is planned, before it looks at any document."""
 
     request: SearchRequest
     profile: Profile
@@ -213,7 +212,7 @@ class QuestionWords(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueStatistics:
-    """What all tools of a large catalogue tell together."""
+    """The statistics of all tools of a large catalogue."""
 
     index: int
     """The number of the index that has them; 0 if there is none."""
@@ -373,13 +372,13 @@ class StoredCandidates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """One signal's scores: float32 [len(corpus)] in [0, 1], NaN where it has nothing to say."""
+    """One signal's scores: float32 [len(corpus)] in [0, 1], NaN if it has nothing to say."""
 
     scores: Vectors
     degraded: str = ""
     """Why the signal did not answer, for all or for some documents; empty when it did."""
 
     @classmethod
-    def unanswered(cls, size: int, reason: str) -> "Ranking":
-        """The signal did not answer at all."""
+    def no_answer(cls, size: int, reason: str) -> "Ranking":
+        """Returns the ranking of a signal that did not answer at all."""
         return cls(np.full(size, np.nan, dtype=np.float32), reason)

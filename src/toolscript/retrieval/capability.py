@@ -1,7 +1,7 @@
-"""Infers capabilities: what a question wants done, and whether a shell could do it.
+"""Infers the capability that a question wants, and whether a shell has it.
 
 The table is data (``capabilities.json``). It labels tools and questions
-("file operations"), and it knows what a shell can do: where a question wants
+("file operations"), and it lists the abilities of a shell: if a question wants
 git and no tool for it is at hand, a shell is a good answer although its
 description never says git.
 """
@@ -23,11 +23,11 @@ from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
 
 BOOST = 0.45
-"""How much of the way to 1 a shell's score is moved for what a shell can do."""
+"""The share of the way to 1 by which a shell's score is raised."""
 DEDICATED = 0.35
-"""Where a dedicated tool scores this much, nothing is inferred for a shell."""
+"""The score of a dedicated tool from which on no shell is raised."""
 ANSWERED = 0.6
-"""Nor where any other tool scores this much: whatever it is called, it does what is asked."""
+"""The same of any other tool: whatever its name, it answers the question."""
 _NAME_WEIGHT = 3
 _REMEMBERED = 64
 """The stems of so many questions are remembered."""
@@ -78,7 +78,7 @@ def load_table(stem: Stemmer) -> CapabilityTable:
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What one document is for."""
+    """The purpose of one document."""
 
     capabilities: tuple[str, ...]
     """Names of rows of the table, the likeliest first."""
@@ -87,7 +87,7 @@ class Purpose:
 
 
 class CapabilityReader:
-    """Reads what documents are for, again only if they changed. One thread at a time."""
+    """Reads the purposes of documents, again only if they changed. One thread at a time."""
 
     def __init__(self, stem: Stemmer) -> None:
         self.stem = stem
@@ -97,11 +97,11 @@ class CapabilityReader:
         self._asked = lru_cache(_REMEMBERED)(self._stems)
 
     def purposes(self, documents: Sequence[Document]) -> "_Purposes":
-        """Returns what each of the documents of a segment is for."""
+        """Returns the purposes of the documents of a segment."""
         return _Purposes(self._known.of(documents))
 
     def purpose(self, document: Document) -> Purpose:
-        """Returns what a document is for."""
+        """Returns the purpose of a document."""
         if document.parent_id:
             return Purpose((), executes=False)
         title = self._stems(f"{document.server} {document.name}")
@@ -115,14 +115,14 @@ class CapabilityReader:
         )
         return Purpose(tuple(likeliest), executes)
 
-    def wanted(self, query: Query) -> list[Capability]:
+    def intents(self, query: Query) -> list[Capability]:
         """Returns the capabilities that a question asks for. Any thread may ask."""
         asked = self._asked(query.text)
         return [c for c in self.table.capabilities if any(p <= asked for p in c.intents)]
 
     def wants_shell(self, query: Query) -> bool:
-        """Whether a shell can do what a question asks for. Any thread may ask."""
-        return any(capability.shell for capability in self.wanted(query))
+        """Returns whether a shell can answer a question. Any thread may ask."""
+        return any(capability.shell for capability in self.intents(query))
 
     def speaks_of(self, query: Query, capability: str) -> bool:
         """Returns whether a question speaks of a capability. Any thread may ask."""
@@ -134,7 +134,7 @@ class CapabilityReader:
 
 
 class _Purposes:
-    """What the documents of one segment are for, and the places of those that are for something."""
+    """The purposes of the documents of one segment, and the places of those that have one."""
 
     def __init__(self, purposes: Sequence[Purpose]) -> None:
         self.all = purposes
@@ -146,12 +146,12 @@ class _Purposes:
 
 
 class CapabilityIndex:
-    """What each document of a corpus is for; a text about running commands runs none.
+    """The purpose of each document of a corpus; a text about running commands runs none.
 
     Args:
         corpus: The documents.
-        reader: Reads what they are for.
-        known: What the documents of a corpus of one part are for, where that was read before.
+        reader: Reads their purposes.
+        known: The purposes of a corpus of one part if they were read before.
     """
 
     def __init__(
@@ -160,14 +160,14 @@ class CapabilityIndex:
         self._reader = reader
         self._documents = corpus.documents
         self._parts = (
-            [(part.segment.derived(reader.purposes), part) for part in corpus.parts]
+            [(part.segment.derive(reader.purposes), part) for part in corpus.parts]
             if known is None
             else [(_Purposes(known), corpus.parts[0])]
         )
         self._executors = self._rows(lambda purposes: purposes.executors)
 
     def executors_for(self, query: Query, reachable: Rows) -> Rows:
-        """Returns the ``reachable`` rows that run commands, where a shell can do what is asked."""
+        """Returns the ``reachable`` rows that run commands, if a shell can answer the question."""
         if not self._reader.wants_shell(query):
             return np.empty(0, np.intp)
         mask = np.zeros(len(self._documents), np.bool_)
@@ -189,25 +189,25 @@ class CapabilityIndex:
         return next(found)
 
     def label(self, row: int, query: Query) -> str:
-        """The document's likeliest capability that the question speaks of, in two words.
+        """Returns the document's likeliest capability that the question speaks of, in two words.
 
         Empty if the question speaks of none: a tool is found for many reasons
-        that have nothing to do with what else it can do.
+        that have nothing to do with its other abilities.
         """
         names = self._purpose(row).capabilities
         return next((name for name in names if self._reader.speaks_of(query, name)), "")
 
-    def wanted(self, query: Query) -> list[Capability]:
+    def intents(self, query: Query) -> list[Capability]:
         """The capabilities that the question asks for."""
-        return self._reader.wanted(query)
+        return self._reader.intents(query)
 
     def infer_shell(
         self, query: Query, scores: NDArray[np.floating], reachable: Rows
     ) -> tuple[Capability, NDArray[np.floating]] | None:
-        """The capability for which only a shell answers, and scores with the shells raised.
+        """Returns the capability for which only a shell answers, and scores with the shells raised.
 
         None if another tool scores well. ``reachable`` are the rows that the
-        caller asks about and may see: what is out of reach decides nothing.
+        caller asks about and may see: other rows decide nothing.
         """
         executors = self.executors_for(query, reachable)
         if not executors.size:
@@ -218,7 +218,7 @@ class CapabilityIndex:
             return None
         lacking = (
             each
-            for each in self.wanted(query)
+            for each in self.intents(query)
             if each.shell and not self._has_dedicated(each, seen)
         )
         capability = next(lacking, None)

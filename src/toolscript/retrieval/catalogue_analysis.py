@@ -1,4 +1,4 @@
-"""Takes the tools of a large catalogue apart, into what its index stores of them."""
+"""Takes the tools of a large catalogue apart, into the rows of its index."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import AnalyzedTool, CatalogueStatistics
 from toolscript.retrieval.capability import CapabilityReader
 from toolscript.retrieval.lexical.analyzer import FIELDS, Stemmer, field_words
-from toolscript.retrieval.lexical.bm25f import field_scales, saturated_frequency
+from toolscript.retrieval.lexical.bm25f import field_scales, saturate_frequency
 from toolscript.retrieval.lexical.name_matching import spelling_of
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import Basis, ServerContext, common_of
@@ -115,7 +115,7 @@ class CatalogueAnalyzer:
             servers = [documents[row].server for row in embedded.tolist()]
             context = ServerContext.of(servers, vectors[embedded], basis)
             means = context.means[context.server]
-            pairs = zip(context.moved(vectors[embedded]), means, strict=True)
+            pairs = zip(context.move(vectors[embedded]), means, strict=True)
             moved = dict(zip(embedded.tolist(), pairs, strict=True))
         fields = [field_words(document) for document in documents]
         lengths = np.array([[*map(len, each)] for each in fields], np.int32)
@@ -141,7 +141,7 @@ class CatalogueAnalyzer:
         for field, scale in zip(stems, scales, strict=True):
             for stem in field:
                 counts[stem] = counts.get(stem, 0.0) + scale
-        impacts = saturated_frequency(np.array([*counts.values()], np.float32)).tolist()
+        impacts = saturate_frequency(np.array([*counts.values()], np.float32)).tolist()
         purpose = self.capabilities.purpose(document)
         return AnalyzedTool(
             document,

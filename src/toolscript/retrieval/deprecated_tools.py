@@ -20,12 +20,12 @@ _NAME = re.compile(r"[\w-]{3,}")
 def prefer_successors(trace: Trace) -> Column | None:
     """Gives a deprecated tool's score to those that its description names, and it a little less.
 
-    They do what it does, so that its words speak for them. Without one that the caller can see,
-    the score stays.
+    They have taken its place, so that its words speak for them. Without one that the caller can
+    see, the score stays.
     """
     scores = trace.scores
     changed = scores.copy()
-    for row in _deprecated_rows(trace.state.corpus):
+    for row in _rows_of_deprecated(trace.state.corpus):
         successors = [each for each in _successors(trace, row) if each != row]
         if successors and scores[row] > 0:
             changed[successors] = np.maximum(changed[successors], scores[row])
@@ -42,13 +42,15 @@ def prefer_successors(trace: Trace) -> Column | None:
     return Column(changed.astype(np.float32)[None], evidence)
 
 
-def _deprecated_rows(corpus: Corpus) -> list[int]:
-    """Returns the rows of the deprecated tools; of a selected corpus none."""
-    rows = np.concatenate([part.rows[part.segment.derived(_deprecated)] for part in corpus.parts])
+def _rows_of_deprecated(corpus: Corpus) -> list[int]:
+    """Returns the rows of the deprecated tools."""
+    rows = np.concatenate(
+        [part.rows[part.segment.derive(_find_deprecated)] for part in corpus.parts]
+    )
     return rows[rows >= 0].tolist()
 
 
-def _deprecated(documents: tuple[Document, ...]) -> list[int]:
+def _find_deprecated(documents: tuple[Document, ...]) -> list[int]:
     return [
         place
         for place, document in enumerate(documents)

@@ -39,7 +39,7 @@ from toolscript.tracing import span
 from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
 
 MAX_TIED_PASSAGES = 50
-"""Of so many passages that score alike the words are looked at."""
+"""The number of passages that score alike whose words are compared."""
 
 
 class SearchEngine:
@@ -47,7 +47,7 @@ class SearchEngine:
 
     Args:
         profile: Weights, limit and threshold of a request that states none.
-        lexical: The signal that compares words; a new one where it is left out.
+        lexical: The signal that compares words; None makes one.
         semantic: The signal that compares vectors; without it, words are all that is searched.
         learning: Gets each corpus with its vectors, and returns the forecast that searches
             with a context read.
@@ -98,7 +98,7 @@ class SearchEngine:
         Tools of the same name that nearly tie are ordered as `older_first` says.
 
         Args:
-            request: The question, and what its caller wants otherwise than the profile has it.
+            request: The question, and the values that its caller prefers to the profile's.
             profile: Used instead of the engine's own.
 
         Raises:
@@ -148,8 +148,8 @@ class SearchEngine:
 
         Args:
             documents: All that is searched; no two have the same id.
-            superseded: Asked between two steps. Where it returns True the work ends early, and
-                what was prepared so far is kept.
+            superseded: Asked between two steps. If it returns True the work ends early, and
+                the vectors computed so far are kept.
         """
         with self._writing:
             try:
@@ -264,7 +264,7 @@ def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
 
 
 def _best_passage(trace: Trace, row: int) -> int:
-    """The row itself; for a parent its best passage, where it has some.
+    """Returns the row itself; for a parent its best passage, if it has any.
 
     Of passages that score alike, the one with most of the question's words.
     """
@@ -290,7 +290,7 @@ def _best_passage(trace: Trace, row: int) -> int:
 def why_missing(
     trace: Trace, candidates: Rows, accepted_at: AcceptedAt | None = None
 ) -> MissExplanation | None:
-    """Where the tool of ``why`` ended up; None if the caller knows no such tool."""
+    """Returns the place and score of the tool of ``why``; None if the caller knows no such tool."""
     name, scores, documents = compact(trace.request.why), trace.scores, trace.state.corpus.documents
     rows = [
         row

@@ -20,7 +20,7 @@ def fuse(rankings: Mapping[str, Ranking], weights: Mapping[str, float]) -> Vecto
 
     With every signal present and weights that sum to 1 this is
     α · semantic + (1 − α) · fuzzy. A missing signal's weight is renormalised
-    away, so that a threshold keeps its meaning. Where all that answered weigh
+    away, so that a threshold keeps its meaning. If all that answered weigh
     nothing (α = 1 with no model), they count alike instead of not at all.
     """
     names = list(rankings)
@@ -35,7 +35,7 @@ def fuse(rankings: Mapping[str, Ranking], weights: Mapping[str, float]) -> Vecto
     return ((mass * np.where(answered, scores, 0.0)).sum(axis=0) / total).astype(np.float32)
 
 
-def rounded(scores: Vectors | Scores) -> Scores:
+def round_scores(scores: Vectors | Scores) -> Scores:
     """Scores to `DECIMALS`, below 1.0: that is for exact names, so that nothing ties with them."""
     return np.clip(np.round(scores.astype(np.float64), DECIMALS), 0.0, 1.0 - 10.0**-DECIMALS)
 

@@ -27,7 +27,7 @@ class Feed(Protocol[C]):
 
     @property
     def noun(self) -> str:
-        """What a catalogue holds, in the plural, for the log."""
+        """The name of the documents, in the plural, for the log."""
         ...
 
     @property
@@ -36,11 +36,11 @@ class Feed(Protocol[C]):
         ...
 
     async def changed(self, seen: C | None) -> C:
-        """Wait until the latest catalogue is another than ``seen``, and return it."""
+        """Returns the latest catalogue once it is another than ``seen``."""
         ...
 
     def documents(self, catalogue: C) -> Sequence[Document]:
-        """Returns what is searched in a catalogue. Called off the event loop."""
+        """Returns the documents of a catalogue. Called off the event loop."""
         ...
 
     def save(self, catalogue: C) -> None:
@@ -88,7 +88,7 @@ class LiveIndex(Generic[C]):
         return self.engine.waiting
 
     async def search(self, request: SearchRequest) -> SearchResult:
-        """Search off the event loop; the result says so where the index is out of date.
+        """Search off the event loop; the result says so if the index is out of date.
 
         Raises `SearchTimeoutError` after ``search_timeout_s`` seconds, and what
         `SearchEngine.search` raises.
@@ -126,7 +126,7 @@ class LiveIndex(Generic[C]):
             await self._step.wait()
 
     def _update(self, catalogue: C) -> None:
-        def superseded() -> bool:
+        def is_superseded() -> bool:
             return self.feed.catalogue is not catalogue
 
         try:
@@ -134,12 +134,12 @@ class LiveIndex(Generic[C]):
             if documents == self._documents:
                 return
             self._documents = documents
-            self.engine.update(documents, superseded)
+            self.engine.update(documents, is_superseded)
             self.fault = ""
         except Exception as error:
             # A boundary: whatever is wrong with one catalogue, the searches go on.
             log.exception("the %s could not be indexed", self.feed.noun)
             self.fault = f"index: out of date ({type(error).__name__}: {error})"
         # Not every signal may be done.
-        if self.fault or superseded() or self.engine.is_incomplete:
+        if self.fault or is_superseded() or self.engine.is_incomplete:
             self._documents = None

@@ -10,9 +10,9 @@
                successor (see `deprecated_tools`), at least a name's similarity
     reranked = score and what the graph expects of the context    (see `rerank`)
 
-The ratio is below 1 only where most of the question's words mean nothing to any
+The ratio is below 1 only if most of the question's words mean nothing to any
 signal; the coverage is the share of a document's name that the question says. The
-match is the lexical score where there is a semantic one beside it, and 1 without.
+match is the lexical score if there is a semantic one beside it, and 1 without.
 To add evidence, write a function like these and put it into `STEPS`.
 """
 
@@ -28,7 +28,7 @@ from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Mask, Plan, Query, QuestionWords, Ranking
 from toolscript.retrieval.deprecated_tools import prefer_successors
-from toolscript.retrieval.fusion import fuse, rounded
+from toolscript.retrieval.fusion import fuse, round_scores
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
@@ -45,11 +45,11 @@ WORD_MATCH_EVEN = 0.85
 WORD_MATCH_SLOPE = 6.0
 """How fast the odds of the meaning fall as that score rises. Both were learned: see ADR 4."""
 STRAIGHT_GOOD = 0.5
-"""What a good cosine's `GOOD` is on a straight line from what unrelated texts get to 1."""
+"""The score of a good cosine, `GOOD`, on a straight line from that of unrelated texts to 1."""
 MIN_KNOWN_WORDS = 0.5
 """The share of a question's words that have to mean something."""
 NAMED_SERVER, NAMED_SERVER_SPREAD = 0.4, 0.2
-"""What a tool gets if only its server is known, and how much its meaning adds at most."""
+"""The score of a tool if only its server is known, and how much its meaning adds at most."""
 NAME_BOOST = 0.65
 """How far towards 1 a perfect lexical match that covers the whole name moves a score."""
 SUBQUERY_WEIGHT = 0.4
@@ -59,11 +59,11 @@ SUBQUERY_FLOOR = 0.8
 
 
 def plan(request: SearchRequest, profile: Profile, known: QuestionWords) -> Plan:
-    """Returns what a search is about to find out.
+    """Returns the plan of a search.
 
     Args:
-        request: The question, and what its caller wants otherwise than the profile has it.
-        profile: What the request does not state.
+        request: The question, and the values that its caller prefers to the profile's.
+        profile: The values that the request does not state.
         known: Says with which words a wish begins, and which words some document has.
 
     Raises:
@@ -123,7 +123,7 @@ def parse(text: str, known: QuestionWords, *, subqueries: bool) -> Query:
 
 
 def rank(state: IndexState, plan: Plan, visible: Mask | None) -> tuple[dict[str, Ranking], ...]:
-    """Returns what each signal says of every ``visible`` document, for each query of a plan."""
+    """Returns the rankings of the ``visible`` documents by signal, for each query of a plan."""
     semantic, question = state.semantic, plan.queries[0]
     rankings: tuple[dict[str, Ranking], ...] = tuple({} for _ in plan.queries)
     if semantic:
@@ -156,13 +156,13 @@ def fuse_signals(trace: Trace) -> Column:
 
 
 def weigh_by_word_match(trace: Trace) -> Column | None:
-    """Move each score towards the words where they match well, else towards the meaning.
+    """Move each score towards the words if they match well, else towards the meaning.
 
     The semantic weight β has odds(β) = odds(α) · exp(`WORD_MATCH_SLOPE` · (`WORD_MATCH_EVEN` − b))
-    where the best document has the lexical score b. The semantic scores are taken back to a
-    straight line first: what calibration takes from the upper ones would be the words' gain. Where
-    α is 0 or 1, the mean stays as it is. The scores are scaled so that the best one is what it
-    was: the order changes, and the threshold keeps its meaning.
+    with b the lexical score of the best document. The semantic scores are taken back to a
+    straight line first: otherwise the words would gain as much as calibration takes from the upper
+    ones. If α is 0 or 1, the mean stays as it is. The scores are scaled so that the best one keeps
+    its value: the order changes, and the threshold keeps its meaning.
     """
     weights, rankings = trace.weights, trace.rankings
     if not trace.word_match or not rankings[0].keys() >= weights.keys():
@@ -177,7 +177,7 @@ def weigh_by_word_match(trace: Trace) -> Column | None:
     pairs = zip(rankings, trace.weighed, strict=True)
     mixed = 0 < alpha < 1
     scores = np.stack(
-        [fuse(_straightened(each) if mixed else each, weights) for each, weights in pairs]
+        [fuse(_straighten(each) if mixed else each, weights) for each, weights in pairs]
     )
     match = "well" if betas[0] < alpha else "little"
     text = f"the best words match {match} ({best[0]:.2f}), so meaning weighs {betas[0]:.2f}"
@@ -187,7 +187,7 @@ def weigh_by_word_match(trace: Trace) -> Column | None:
     return Column((scores * scale).astype(np.float32), lambda _: evidence)
 
 
-def _straightened(rankings: Mapping[str, Ranking]) -> dict[str, Ranking]:
+def _straighten(rankings: Mapping[str, Ranking]) -> dict[str, Ranking]:
     """The rankings with the semantic scores as a straight line makes them of cosines."""
     scores = rankings["semantic"].scores.astype(np.float64)
     # The line through (0, 0), (GOOD, STRAIGHT_GOOD), (1, 1) bends upwards.
@@ -198,7 +198,7 @@ def _straightened(rankings: Mapping[str, Ranking]) -> dict[str, Ranking]:
 
 def scale_by_known_words(trace: Trace) -> Column | None:
     """Scale down a question most of whose words mean nothing: any text is near to some other."""
-    ratios = [known_word_ratio(trace.state, query) for query in trace.queries]
+    ratios = [ratio_of_known_words(trace.state, query) for query in trace.queries]
     if min(ratios) >= 1:
         return None
     evidence = Evidence("sense", "most of the query's words mean nothing here")
@@ -206,8 +206,8 @@ def scale_by_known_words(trace: Trace) -> Column | None:
     return Column(scores, lambda _: evidence if ratios[0] < 1 else None)
 
 
-def known_word_ratio(state: IndexState, query: Query) -> float:
-    """1 where at least half of the query's words mean something to a signal, 0 if none does."""
+def ratio_of_known_words(state: IndexState, query: Query) -> float:
+    """Returns 1 if at least half of the query's words mean anything to a signal, 0 if none does."""
     indexes = [state.lexical, *([state.semantic] if state.semantic else [])]
     content_words = query.content_words
     known = sum(any(index.understands(word) for index in indexes) for word in content_words)
@@ -260,7 +260,7 @@ def raise_named_server(trace: Trace) -> Column | None:
     """Raise a server's tools if its name is all that the words of a question say.
 
     So a question in a language that neither the tools nor the model speak finds them: by meaning,
-    and below what matches in earnest.
+    and below those that match in earnest.
     """
     asked, documents, scores = trace.query.content_words, trace.state.corpus.documents, trace.scores
     known = set(filter(trace.state.lexical.knows, asked))
@@ -280,7 +280,7 @@ def raise_named_server(trace: Trace) -> Column | None:
 
 
 def infer_shell(trace: Trace) -> Column | None:
-    """Raise the tools that run commands, where only a command line does what is asked."""
+    """Raise the tools that run commands, if only a command line can answer the question."""
     scores = trace.scores
     inferred = trace.state.capabilities.infer_shell(trace.query, scores, trace.reachable)
     if inferred is None:
@@ -293,14 +293,14 @@ def infer_shell(trace: Trace) -> Column | None:
 
 
 def pin_exact_names(trace: Trace) -> Column:
-    """Give what is spelled like a name at least its similarity, an exact name 1, and round all."""
+    """Give each name that is spelled at least its similarity, an exact one 1, and round all."""
     names, scores = trace.state.names, trace.scores.copy()
     matches = _name_matches(trace)
     for row, match in matches.items():
         scores[row] = max(scores[row], match.score)
         if row in names.impersonating and not match.is_exact:
             scores[row] = match.score
-    final = rounded(scores)
+    final = round_scores(scores)
     final[[row for row, match in matches.items() if match.is_exact]] = 1.0
 
     def evidence(row: int) -> Evidence | None:
@@ -320,7 +320,7 @@ def _name_matches(trace: Trace) -> dict[int, NameMatch]:
     matches = dict(found[query.original])
     for text in query.subqueries:
         for row, match in found[text].items():
-            matches[row] = max(match.discounted(), matches.get(row, match.discounted()))
+            matches[row] = max(match.discount(), matches.get(row, match.discount()))
     return matches
 
 

@@ -2,7 +2,7 @@
 
 ``Vector.SearchSkills`` searches with `cosine_profile`. A hit's score is then the
 raw cosine of the question with the best passage of a parent: not calibrated,
-without words or names, not rounded. Where no model answers, the search raises
+without words or names, not rounded. If no model answers, the search raises
 `ModelError`.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a search uses where the request says nothing else."""
+    """The values of a search that the request does not state."""
 
     name: str
     weights: Mapping[str, float]
@@ -29,7 +29,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class RequestDefaults:
-    """What a surface puts into a request that states no limit, and its threshold."""
+    """The limit and the threshold that a surface gives a request without any."""
 
     limit: int
     threshold: float | None
@@ -37,11 +37,11 @@ class RequestDefaults:
 
 
 SHORT_SEARCH = RequestDefaults(5, None)
-"""Of a search whose answer has a line for each hit, and lists nothing that is not sure enough."""
+"""The defaults of a search whose answer has a line for each hit that is sure enough."""
 SEARCH_TOOLS = RequestDefaults(10, 0.0)
 TOOL_SEARCH = RequestDefaults(4, 0.0)
 SEARCH_SKILLS = RequestDefaults(5, 0.0)
-"""Of the tools of these names that models are offered, if asked for details: all scores."""
+"""The defaults of the tools of these names, which models are offered: all scores."""
 
 
 def search_profile(alpha: float, limit: int, threshold: float) -> Profile:

@@ -1,15 +1,15 @@
-"""What is counted for one query, and over many.
+"""The figures of one query, and their means over many.
 
 With the query's relevant tools as a set, of which an engine returned some among
 its ten results, best first:
 
 - *R@k*, recall: how many of the relevant tools are among the first k, as a share
   of all that are relevant. So R@1 is the share found by the first result alone: 1
-  where the one right tool comes first, but at most 1/3 where three are right.
-- *nDCG@10*: Σ 1/log2(rank + 1) over the relevant tools found, divided by what the
-  best order would get: the first min(10, number of relevant) ranks all right.
+  if the one right tool comes first, but at most 1/3 if three are right.
+- *nDCG@10*: Σ 1/log2(rank + 1) over the relevant tools found, divided by the
+  sum of the best order: the first min(10, number of relevant) ranks all right.
 - *MRR*: 1 / rank of the first relevant tool, 0 if none is among the ten.
-- *all@10*: 1 where every relevant tool is among the ten, else 0.
+- *all@10*: 1 if every relevant tool is among the ten, else 0.
 
 A dataset's figure is the mean over its queries; the macro average is the mean
 over datasets, whatever their sizes. A tool returned twice counts once, where it

@@ -2,12 +2,12 @@
 
     score = α · own + (1 − α) · graph      α falls with the graph's edges and `ToolGraph.trust`
 
-``graph`` is `Forecast.scores`. Without a context, or where the graph has nothing to
+``graph`` is `Forecast.scores`. Without a context, or if the graph has nothing to
 say or has not proved itself, every score is bit for bit the search's own. A tool whose
 name the question spells exactly keeps its 1, and what a template connects with the
 context at least its own score: its author has said that it belongs there.
 
-What the best tools need can be ranked among them: a tool counts `NEEDED` of the one
+The needs of the best tools can be ranked among them: a tool counts `NEEDED` of the one
 that needs it for each step in between, if it is declared, and `SUPPOSED` if that
 was inferred.
 """
@@ -18,20 +18,20 @@ import numpy as np
 
 from toolscript.graph.base import adaptive_alpha
 from toolscript.graph.tool_graph import DECLARED, ToolGraph
-from toolscript.retrieval.fusion import Scores, rounded
+from toolscript.retrieval.fusion import Scores, round_scores
 from toolscript.retrieval.trace import Column, Evidence, Trace
 
 NEEDED, SUPPOSED = 0.95, 0.8
 Needs: TypeAlias = dict[int, tuple[str, str]]
-"""By the rows of tools that others need: the id of one that needs it, and why."""
+"""The id of a tool that needs another, and why, by the row of that other one."""
 _STRONGER = {"name", "capability"}
 """The steps whose reason stands before that of the context."""
 
 
 def rerank_by_context(trace: Trace) -> Column | None:
-    """Raise what goes with the tools used before, and what the best tools need.
+    """Raise the tools that go with those used before, and those that the best tools need.
 
-    Only what the best of the reachable rows need is raised, and only over tools that
+    Only the needs of the best of the reachable rows are raised, and only over tools that
     the caller may see: another gives no reason to show one.
     """
     request, forecast, own = trace.request, trace.state.forecast, trace.scores
@@ -42,7 +42,7 @@ def rerank_by_context(trace: Trace) -> Column | None:
     if graph is not None:
         beside = forecast.connected(request.context)
         alpha = adaptive_alpha(trace.edges, forecast.graph.trust(templated=beside.size > 0))
-        scores = np.where(own >= 1.0, 1.0, rounded(alpha * own + (1.0 - alpha) * graph))
+        scores = np.where(own >= 1.0, 1.0, round_scores(alpha * own + (1.0 - alpha) * graph))
         scores[beside] = np.maximum(scores[beside], own[beside])
     needs: Needs = {}
     if request.needed:
@@ -68,7 +68,7 @@ def rerank_by_context(trace: Trace) -> Column | None:
 
 
 def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Scores, Needs]:
-    """Scores in which what the best tools need is raised, and why, by row."""
+    """Returns scores in which the needs of the best tools are raised, and the reasons by row."""
     corpus, raised, needs = trace.state.corpus, scores.copy(), dict[int, tuple[str, str]]()
     order = trace.reachable[np.argsort(-scores[trace.reachable], kind="stable")]
     best: list[int] = order[: trace.limit].tolist()
@@ -78,7 +78,7 @@ def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Score
             needed = corpus.rows.get(dependency.tool)
             why = graph.needs(dependency.path[-1]).get(dependency.tool, "")
             factor = NEEDED if why == DECLARED else SUPPOSED
-            score = float(rounded(scores[row] * factor**dependency.depth))
+            score = float(round_scores(scores[row] * factor**dependency.depth))
             if needed is not None and score > raised[needed]:
                 raised[needed], needs[needed] = score, (by, why)
     return raised, needs

@@ -1,4 +1,4 @@
-"""Puts the tool that was accepted longer before its copies where their scores nearly tie."""
+"""Puts the tool that was accepted longer before its copies if their scores nearly tie."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from toolscript.types import is_older
 NEAR_TIE = 0.02
 """Scores that differ by no more nearly tie."""
 MAX_BELOW = 100
-"""So many rows below the hits are looked at: an older tool may be among them."""
+"""The number of rows below the hits that may be older tools."""
 
 AcceptedAt: TypeAlias = Callable[[str], int]
 """Returns the Unix time at which the tool of an id was first accepted; 0 if none is known."""
@@ -36,12 +36,12 @@ def older_first(rows: Sequence[int], trace: Trace, accepted_at: AcceptedAt) -> l
         if len(alike) > 1:
             members = [(float(trace.scores[row]), row) for row in (rows[each] for each in alike)]
             times = {row: accepted_at(documents[row].id) for _, row in members}
-            for place, row in zip(alike, _sorted(members, times), strict=True):
+            for place, row in zip(alike, _sort(members, times), strict=True):
                 ordered[place] = row
     return ordered
 
 
-def _sorted(members: Sequence[tuple[float, int]], times: dict[int, int]) -> list[int]:
+def _sort(members: Sequence[tuple[float, int]], times: dict[int, int]) -> list[int]:
     """Returns the rows of one name, of which each has moved before those that it may pass."""
     done: list[tuple[float, int]] = []
     for score, row in members:

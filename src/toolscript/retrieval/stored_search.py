@@ -34,7 +34,7 @@ from toolscript.retrieval.lexical.name_matching import (
     MIN_SIMILARITY,
     NameIndex,
     NameLookups,
-    imitated_id,
+    look_alike_id,
     spelling_of,
 )
 from toolscript.retrieval.lexical.postings import Postings
@@ -99,7 +99,7 @@ class StoredSearch:
     Args:
         store: Has the index.
         semantic: Embeds questions and tools; None searches by words only.
-        learning: What the graph has learned; None for nothing.
+        learning: The graph; None for none.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class StoredSearch:
     ) -> StoredTools:
         """Adds the tools that candidates need, if these are asked for, or are named like."""
         ids = {document.id for document in tools.documents}
-        needed, poses = set[str](), {imitated_id(each.name) for each in tools.documents} - {""}
+        needed, poses = set[str](), {look_alike_id(each.name) for each in tools.documents} - {""}
         if self.learning is not None and plan.request.needed:
             graph = self.learning.graph
             needed = {need.tool for tool in ids for need in graph.dependencies(tool)} - ids

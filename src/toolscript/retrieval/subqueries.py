@@ -1,7 +1,7 @@
 """Subqueries: splits a question that has several wishes.
 
 "Find the invoice and mail it to Ana" wants two tools, and as a whole it is
-near to neither. It is cut where a sentence ends, and at an "and", a "then" or
+near to neither. It is cut at the end of a sentence, and at an "and", a "then" or
 a comma that an action follows: a word with which tools' names or descriptions
 begin, or one that takes an object ("mail it", "book a table").
 """
@@ -17,11 +17,11 @@ from toolscript.text.words import STOP_WORDS, words
 from toolscript.types import Document
 
 MAX_SUBQUERIES = 6
-"""Of a longer question the first subqueries are looked at one by one."""
+"""The most subqueries of a question that are ranked."""
 MIN_WORDS = 2
 """A text with fewer words that mean something is no question."""
 MIN_TOOLS = 2
-"""So many tools' texts begin with a word that is an action."""
+"""The number of texts that begin with an action, at least."""
 _OPENING_CHARS = 80
 SHORTEST_ACTION = 3
 """Letters of an action."""
@@ -45,12 +45,13 @@ _OBJECTS = frozenset(
 def actions(corpus: Corpus, stem: Stemmer) -> Callable[[str], bool]:
     """Returns whether a word is an action: whether several documents' texts begin with it."""
     openings = Openings(stem)
-    counts = [part.segment.derived(openings) for part in corpus.parts]
-    gone = openings([part.segment.documents[n] for part in corpus.parts for n in part.gone])
+    counts = [part.segment.derive(openings) for part in corpus.parts]
+    parts = [(part.segment.documents, part.missing_places) for part in corpus.parts]
+    missing = openings([documents[place] for documents, places in parts for place in places])
 
     def is_action(word: str) -> bool:
         stemmed = stem(word)
-        return sum(each[stemmed] for each in counts) - gone[stemmed] >= MIN_TOOLS
+        return sum(each[stemmed] for each in counts) - missing[stemmed] >= MIN_TOOLS
 
     return is_action
 

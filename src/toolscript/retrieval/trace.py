@@ -56,13 +56,13 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a step found out about one document."""
+    """The evidence of one step about one document."""
 
     step: str = ""
     """The step's name as ``--explain`` prints it; empty leaves it out there."""
     text: str = ""
     phrase: str = ""
-    """What the reason line says; empty keeps what the steps before say."""
+    """The reason line; empty keeps that of the steps before."""
     signals: Mapping[str, float] = field(default_factory=dict[str, float])
     """Scores of single signals that a hit shows."""
 
@@ -74,9 +74,9 @@ class Column:
     scores: NDArray[np.floating]
     """[queries, n], the question's row first; [1, n] once the subqueries are blended in."""
     evidence: Callable[[int], Evidence | None]
-    """By a document's row; None if the step says nothing about it."""
+    """Returns the evidence about a row; None if there is none."""
     alpha: float | None = None
-    """What the column before weighs in this one; None but for the reranker's."""
+    """The weight of the column before in this one; None but for the reranker's."""
 
 
 @dataclass
@@ -95,14 +95,14 @@ class Trace:
     queries: tuple[Query, ...]
     """The question, then each of its subqueries."""
     rankings: tuple[Mapping[str, Ranking], ...]
-    """Per query what each signal says."""
+    """The ranking of each signal, by query."""
     visible: Mask | None = None
     """The rows that the caller may see; None if these are all."""
     columns: list[Column] = field(default_factory=list[Column])
     weighed: tuple[Mapping[str, float], ...] = ()
     """Per query the weights that its word match has led to; empty if it had no say."""
     name_boost: Vectors | None = None
-    """What the words of names have added: float32 [queries, n]."""
+    """The name boost: float32 [queries, n]."""
 
     def apply(self, step: "Callable[[Trace], Column | None]") -> None:
         """Run a step and keep its column; None is of a step that changes no score."""
@@ -127,12 +127,12 @@ class Trace:
 
     @property
     def surest(self) -> NDArray[np.floating]:
-        """What the threshold is held against: [n]. A context keeps nothing out."""
+        """The scores that the threshold is compared with: [n]. A context keeps nothing out."""
         return self.scores if self.own is None else np.maximum(self.scores, self.own)
 
     @property
     def alpha(self) -> float:
-        """What the search's own scores weigh beside the graph; 1 where it says nothing."""
+        """The weight of the search's own scores beside the graph; 1 if it says nothing."""
         alpha = self.columns[-1].alpha
         return 1.0 if alpha is None else alpha
 
@@ -143,7 +143,7 @@ class Trace:
         return forecast.graph.edges_within(self.request.grant) if forecast else 0
 
     def evidence(self, row: int) -> Iterator[tuple[Column, Evidence]]:
-        """What the steps say about a document, in their order."""
+        """Yields the evidence about a document, in the steps' order."""
         for column in self.columns:
             evidence = column.evidence(row)
             if evidence is not None:
@@ -190,7 +190,7 @@ class Trace:
         )
 
     def signal_phrase(self, number: int, row: int) -> str:
-        """What the reason line says of the signals, for the query of this number."""
+        """Returns the reason line about the signals, for the query of this number."""
         query, rankings = self.queries[number], self.rankings[number]
         boost = 0.0 if self.name_boost is None else float(self.name_boost[number, row])
         label = self.state.capabilities.label(row, query)
@@ -202,9 +202,9 @@ class Trace:
 def signal_phrase(
     added: Mapping[str, float], name_boost: float = 0.0, label: str = "", subquery: str = ""
 ) -> str:
-    """The signal that adds most to a score, what question and document are about, and for what.
+    """Returns the signal that adds most to a score, the capability, and the subquery.
 
-    What the words of the name add is the lexical signal's. ``subquery`` is the
+    The name boost is the lexical signal's. ``subquery`` is the
     part of the question that speaks for the document; empty for all of it.
     """
     with_boost = dict(added) | ({"fuzzy": added["fuzzy"] + name_boost} if "fuzzy" in added else {})

@@ -14,14 +14,14 @@ from toolscript.types import SEPARATOR, Grant, SearchRequest
 _REMEMBERED = 64
 """For so many grants, and as many choices of servers, the rows are remembered."""
 WIDE = re.compile(r"[*?\[]")
-"""What makes a pattern match more than itself."""
+"""The characters that make a pattern match more than itself."""
 
 
 class Visibility:
     """The rows of one corpus as callers may see them. Any thread may ask.
 
     Patterns are matched with the names of servers, and with ids only if a pattern is of
-    single tools. What is remembered takes a byte for each row.
+    single tools. A remembered grant takes a byte for each row.
     """
 
     def __init__(self, corpus: Corpus) -> None:
@@ -81,7 +81,7 @@ class Visibility:
 
     @cached_property
     def _owners(self) -> list[str]:
-        """By row the id that a grant is about: the document's, or its parent's."""
+        """The ids that grants are about, by row: the document's, or its parent's."""
         return [document.parent_id or document.id for document in self._corpus.documents]
 
     @cached_property

@@ -2,7 +2,7 @@
 
 A path is opened one component after the other, each relative to the directory
 that was opened before it, and no component may be a symbolic link (``openat``
-with ``O_NOFOLLOW``). What is checked is thus what is read: there is no moment
+with ``O_NOFOLLOW``). The file that is checked is thus the one that is read: there is no moment
 between the check and the opening in which a link could be put there.
 """
 
@@ -105,7 +105,7 @@ class ConfinedReader:
                 if content is not None:
                     return content
                 time.sleep(QUIET_S)
-        told = f"{_shown(path)} changes while it is read; try again when it is whole"
+        told = f"{_display(path)} changes while it is read; try again when it is whole"
         raise SkillError(told, passing=True)
 
     def walk(self) -> "Walk":
@@ -114,13 +114,13 @@ class ConfinedReader:
         Names that begin with a dot, what tools keep for themselves
         (``node_modules``, ``__pycache__``), and files that have another name
         somewhere, a hard link, are left out. Raises `SkillError`
-        where the root cannot be opened.
+        if the root cannot be opened.
         """
         walk = Walk(self._most)
         with _refusing(str(self.root)):
             folders = self._list([], walk)
         for parts in folders:  # which grows on the way
-            shown = _shown("/".join(parts))
+            shown = _display("/".join(parts))
             if len(parts) > MAX_DEPTH:
                 walk.problems.append(f"{shown} is nested too deeply to be looked into")
                 continue
@@ -135,18 +135,18 @@ class ConfinedReader:
     def _list(self, parts: list[str], walk: "Walk") -> list[list[str]]:
         """Add the files of one folder to the walk; returns the folders in it."""
         folders: list[list[str]] = []
-        with _opened(self.root, parts, _FOLDER) as folder, os.scandir(folder) as entries:
+        with _open(self.root, parts, _FOLDER) as folder, os.scandir(folder) as entries:
             for entry in entries:
                 if _is_left_out(entry.name) or walk.is_over():
                     continue
                 path = "/".join([*parts, entry.name])
                 if entry.name != entry.name.encode(errors="replace").decode():
-                    walk.problems.append(f"{_shown(path)} has a name that is no UTF-8; rename it")
+                    walk.problems.append(f"{_display(path)} has a name that is no UTF-8; rename it")
                     continue
                 with contextlib.suppress(OSError):
                     if entry.is_symlink():
                         walk.problems.append(
-                            f"{_shown(path)} is a symbolic link; it is not followed"
+                            f"{_display(path)} is a symbolic link; it is not followed"
                         )
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append([*parts, entry.name])
@@ -156,7 +156,7 @@ class ConfinedReader:
 
     def _read_once(self, path: str, parts: list[str]) -> FileText | None:
         """Returns the content; None if the file has changed just now, or during the read."""
-        with _opened(self.root, parts, _FILE) as descriptor:
+        with _open(self.root, parts, _FILE) as descriptor:
             before = os.fstat(descriptor)
             _check(path, before)
             if _is_being_written(descriptor):
@@ -166,7 +166,7 @@ class ConfinedReader:
             after = os.fstat(descriptor)
         if stamp_of(before) != stamp_of(after) or len(data) != after.st_size or _young(after):
             return None
-        return FileText(_decoded(path, data), stamp_of(after))
+        return FileText(_decode(path, data), stamp_of(after))
 
 
 class Walk:
@@ -190,7 +190,7 @@ class Walk:
     def add(self, path: str, status: os.stat_result) -> None:
         """Add a regular file, unless it has another name somewhere."""
         if status.st_nlink > 1:
-            self.problems.append(f"{_shown(path)} {_LINKED}")
+            self.problems.append(f"{_display(path)} {_LINKED}")
         else:
             self.files.append(FileEntry(path, stamp_of(status)))
 
@@ -201,8 +201,8 @@ def relative(path: str) -> str:
 
 
 def missing(path: str) -> SkillError:
-    """Returns what `ConfinedReader.read` raises where there is nothing."""
-    return SkillError(f"{_shown(path)} {_REASONS[errno.ENOENT]}")
+    """Returns the error of `ConfinedReader.read` if there is no such file."""
+    return SkillError(f"{_display(path)} {_REASONS[errno.ENOENT]}")
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -212,7 +212,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def _is_being_written(descriptor: int) -> bool:
-    """Returns whether a program has this file open to write, where the system can tell.
+    """Returns whether a program has this file open to write, if the system can tell.
 
     A write sets the times when it begins, so they do not show one that is interrupted midway.
     Programs that open the file to write wait from here on until the descriptor is closed.
@@ -238,26 +238,26 @@ def _young(status: os.stat_result) -> bool:
 def _parts(path: str) -> list[str]:
     """The components of a relative path; whatever could lead elsewhere is refused as text."""
     if "\0" in path:
-        raise SkillError(f"{_shown(path)} contains a NUL character; give a relative path")
+        raise SkillError(f"{_display(path)} contains a NUL character; give a relative path")
     if not path.strip():
         raise SkillError("the path is empty; give one relative to the sandbox")
     if path.startswith("/") or os.path.isabs(path):  # noqa: PTH117 - of text, not of a file here
-        raise SkillError(f"{_shown(path)} is absolute; give a path relative to the sandbox")
+        raise SkillError(f"{_display(path)} is absolute; give a path relative to the sandbox")
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if ".." in parts:
-        raise SkillError(f"{_shown(path)} contains '..'; nothing above the sandbox is read")
+        raise SkillError(f"{_display(path)} contains '..'; nothing above the sandbox is read")
     if not parts:
-        raise SkillError(f"{_shown(path)} is the sandbox itself; name a file in it")
+        raise SkillError(f"{_display(path)} is the sandbox itself; name a file in it")
     if any(map(_is_left_out, parts)):
         raise SkillError(
-            f"{_shown(path)} is hidden or a tool's own; names that begin with a dot, and "
+            f"{_display(path)} is hidden or a tool's own; names that begin with a dot, and "
             f"{', '.join(sorted(_OTHERS))}, are not read"
         )
     return parts
 
 
 @contextmanager
-def _opened(root: Path, parts: list[str], flags: int) -> Generator[int]:
+def _open(root: Path, parts: list[str], flags: int) -> Generator[int]:
     """The last component, opened; every directory on the way is held only for the next step."""
     descriptor = os.open(root, _DIRECTORY)
     try:
@@ -273,11 +273,11 @@ def _opened(root: Path, parts: list[str], flags: int) -> Generator[int]:
 
 @contextmanager
 def _refusing(path: str) -> Generator[None]:
-    """What the system refuses, as one clear line."""
+    """Returns a refusal of the system as one clear line."""
     try:
         yield
     except (OSError, UnicodeEncodeError) as error:
-        told = f"{_shown(path)} {_reason(error)}"
+        told = f"{_display(path)} {_reason(error)}"
         raise SkillError(told, passing=isinstance(error, OSError)) from None
 
 
@@ -303,13 +303,13 @@ def _reason(error: OSError | UnicodeEncodeError) -> str:
 
 def _check(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise SkillError(f"{_shown(path)} is {_kind(status.st_mode)}; expected a text file")
+        raise SkillError(f"{_display(path)} is {_kind(status.st_mode)}; expected a text file")
     if status.st_size > MAX_FILE_BYTES:
         raise SkillError(
-            f"{_shown(path)} has {status.st_size} bytes; at most {MAX_FILE_BYTES} are read"
+            f"{_display(path)} has {status.st_size} bytes; at most {MAX_FILE_BYTES} are read"
         )
     if status.st_nlink > 1:
-        raise SkillError(f"{_shown(path)} {_LINKED}")
+        raise SkillError(f"{_display(path)} {_LINKED}")
 
 
 _LINKED = "has another name elsewhere (a hard link); it is not read, put a copy there"
@@ -325,15 +325,15 @@ def _kind(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
-def _decoded(path: str, data: bytes) -> str:
+def _decode(path: str, data: bytes) -> str:
     if b"\0" in data:
-        raise SkillError(f"{_shown(path)} is binary (it has a NUL byte); expected UTF-8 text")
+        raise SkillError(f"{_display(path)} is binary (it has a NUL byte); expected UTF-8 text")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         byte = data[error.start]
         raise SkillError(
-            f"{_shown(path)} is no UTF-8: byte 0x{byte:02x} at {error.start}; save it as UTF-8"
+            f"{_display(path)} is no UTF-8: byte 0x{byte:02x} at {error.start}; save it as UTF-8"
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -342,9 +342,9 @@ _OTHERS = frozenset({"node_modules", "__pycache__", "venv"})
 
 
 def _is_left_out(name: str) -> bool:
-    """Whether neither a file of this name nor what lies in such a folder is read."""
+    """Returns whether a file of this name, or a folder with all its files, is left out."""
     return name.startswith(".") or name in _OTHERS
 
 
-def _shown(path: str) -> str:
+def _display(path: str) -> str:
     return repr(printable(path.encode("utf-8", "replace").decode(), _SHOWN))

@@ -2,7 +2,7 @@
 
 Those that the configuration names, or else the usual ones of agents, of the
 project and of the user; then those that were added by hand. An earlier one wins
-where two have a skill of the same name.
+if two have a skill of the same name.
 """
 
 import json

@@ -106,16 +106,16 @@ def _read_lines(written: str) -> dict[str, str]:
         if key in {"name", "description"}:
             rest = rest.strip()
             parts[key] = [] if _BLOCK.fullmatch(rest) else [rest]
-    return {key: _unquoted(" ".join(filter(None, lines))) for key, lines in parts.items()}
+    return {key: _unquote(" ".join(filter(None, lines))) for key, lines in parts.items()}
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     match = _QUOTED.fullmatch(text)
     return match[2] if match else text
 
 
 def _text(fields: dict[str, Any], key: str, most: int, warnings: list[str]) -> str:
-    """Returns the text under a key, cut; warns of what is cut, and of what is no text."""
+    """Returns the text under a key, cut; warns if it is cut, or no text."""
     value: Any = fields.get(key)
     if value is None:
         return ""

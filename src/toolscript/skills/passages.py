@@ -12,14 +12,14 @@ import msgspec
 from toolscript.text.display import printable
 
 MAX_CHARS = 800
-"""Of a passage: some 200 tokens, which the bundled model reads to the end."""
+"""The length of a passage: some 200 tokens, which the bundled model reads to the end."""
 MAX_PASSAGES = 1_000
 """Passages indexed per file; the rest of a longer file is ignored."""
 _HEADING_CHARS = 200
 _HEADING_LEVELS = 6
 _FENCE = re.compile(r"[ \t]*(```|~~~)")
 _BREAKS = ("\n", ". ", "? ", "! ", "; ", " ")
-"""Where a long paragraph is cut, the best place first."""
+"""The places to cut a long paragraph, the best first."""
 
 
 class Passage(msgspec.Struct, frozen=True, gc=False):
@@ -41,7 +41,7 @@ def split(text: str, most: int = MAX_CHARS, *, headings: bool = True) -> tuple[P
     """
     found: list[Passage] = []
     for heading, section in _sections(text) if headings else [("", text)]:
-        for piece in _packed(_paragraphs(section, most), most):
+        for piece in _pack(_paragraphs(section, most), most):
             found.append(Passage(heading, piece))
             if len(found) == MAX_PASSAGES:
                 return tuple(found)
@@ -49,7 +49,7 @@ def split(text: str, most: int = MAX_CHARS, *, headings: bool = True) -> tuple[P
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Each heading with what stands below it, up to the next one; code is no heading."""
+    """Yields each heading with its text, up to the next one; code is no heading."""
     titles: dict[int, str] = {}
     lines: list[str] = []
     fence = ""
@@ -75,7 +75,7 @@ def _heading_level(line: str) -> int:
 
 
 def _heading_text(line: str) -> str:
-    """What a heading says. No pattern: one that strips both ends takes cubic time at worst."""
+    """Returns a heading's text. No pattern: one that strips both ends takes cubic time at worst."""
     return line.lstrip("#").strip(" \t").rstrip("#").rstrip(" \t")
 
 
@@ -101,7 +101,7 @@ def _cut(paragraph: str, most: int) -> Iterator[str]:
         yield paragraph
 
 
-def _packed(paragraphs: Iterable[str], most: int) -> Iterator[str]:
+def _pack(paragraphs: Iterable[str], most: int) -> Iterator[str]:
     """Paragraphs put together as long as they fit."""
     pack = ""
     for paragraph in paragraphs:

@@ -1,7 +1,7 @@
 """Scans folders for skills and reads them into a catalogue.
 
 A folder with a ``SKILL.md`` is one skill; every other Markdown or text file is
-one by itself. Only what changed since the last look is read again.
+one by itself. Only changed files are read again.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _NOT_SKILLS = frozenset(
 )
 MAX_PROBLEMS = 200
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
-"""Of all files that are skills; what comes later in the order of the folders is left out."""
+"""The most text of all skills; those later in the order of the folders are left out."""
 _NEVER: Stamp = (-1, -1, -1, -1, -1)
 """The stamp of no file."""
 MADE_BY = "6"
@@ -46,12 +46,12 @@ use any more."""
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
-    """One skill: a file, what it says of itself, and its text in passages."""
+    """One skill: a file, its description, and its text in passages."""
 
     name: str
-    """What it calls itself, or where it lies; no two skills have the same."""
+    """Its name for itself, or its place; no two skills have the same."""
     description: str
-    """What it states about itself; may be empty."""
+    """Its own description; may be empty."""
     root: str
     """The folder that was searched, and"""
     path: str
@@ -80,19 +80,19 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
 
     @property
     def folder(self) -> str:
-        """Below the root, where its other files lie; empty for one that is a single file."""
+        """The folder of its other files, below the root; empty for one that is a single file."""
         return str(PurePosixPath(self.path).parent) if is_manifest(self.path) else ""
 
     @property
     def called(self) -> str:
-        """Its name, without the folders and the suffix where it is called after its file."""
+        """Its name, without the folders and the suffix if it is called after its file."""
         if self.name != printable(self.path):
             return self.name
         return posixpath.splitext(posixpath.basename(self.name))[0]
 
     @cached_property
     def documents(self) -> list[Document]:
-        """What is searched: the text as a whole, and each passage, all under one name."""
+        """Returns the searched texts: the whole, and each passage, all under one name."""
         mine, called = self.id, self.called
         texts = (each.full_text for each in self.passages)
         whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
@@ -117,16 +117,16 @@ class SkillCatalogue:
 
     skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
     problems: tuple[str, ...] = ()
-    """What was left out, and why: a line each."""
+    """The files that were left out, and why: a line each."""
     warnings: tuple[str, ...] = ()
     """Mistakes in files that were read all the same: a line each."""
     ids: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """By root and path, the skill of every file that was read as one, also of those left out;
+    """The skill of every file that was read as one, by root and path, also of those left out;
     one that could not be read has the id of no name."""
 
     @cached_property
     def documents(self) -> list[Document]:
-        """What is searched, of every skill."""
+        """The searched texts of every skill."""
         return [document for skill in self.skills.values() for document in skill.documents]
 
     def find(self, name: str) -> Skill | None:
@@ -140,18 +140,18 @@ class SkillCatalogue:
         These are several only where paths differ in nothing but case, which many file systems
         do not tell apart.
         """
-        place = _folded(path)
+        place = _fold(path)
         while place and (root, place) not in self._places:
             place = place.rpartition("/")[0]
         return self._places.get((root, place), frozenset())
 
     @cached_property
     def _places(self) -> dict[tuple[str, str], set[str]]:
-        """By root and path: the ids of what is a file, or a folder with a manifest, there."""
+        """The ids of the files, and of the folders with a manifest, by root and path."""
         places: dict[tuple[str, str], set[str]] = {}
         for (root, path), identifier in self.ids.items():
             place = path.rpartition("/")[0] if is_manifest(path) else path
-            places.setdefault((root, _folded(place)), set()).add(identifier)
+            places.setdefault((root, _fold(place)), set()).add(identifier)
         return places
 
 
@@ -164,7 +164,7 @@ class _ReadFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SkillScanner:
-    """Scans folders again and again; remembers what it has read. One thread at a time.
+    """Scans folders again and again; remembers the files it has read. One thread at a time.
 
     ``blobs`` opens the store in which files that were read are kept for the next process, or
     says that there is none.
@@ -206,7 +206,7 @@ class SkillScanner:
         blobs.sync("files", MADE_BY, rows.keys(), lambda key: encode(rows[key]))
 
     def _load(self) -> None:
-        """Take over what another process has read; a row that is damaged is read again."""
+        """Take over the files that another process has read; a damaged row is read again."""
         blobs = self._blobs()
         if blobs is None or blobs.path == self._loaded_from:
             return
@@ -307,7 +307,7 @@ def _catalogue_of(read: Mapping[tuple[str, str], _ReadFile], problems: list[str]
     )
 
 
-def _folded(path: str) -> str:
+def _fold(path: str) -> str:
     """A path as a file system compares it that minds neither case nor composition."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 

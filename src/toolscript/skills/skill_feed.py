@@ -23,7 +23,7 @@ START_S = 2.0
 SAFETY_S = 60.0
 """A scan comes at least so often: some file systems report no changes."""
 POLL_S = 1.0
-"""How often the folders are scanned where the system cannot report changes."""
+"""How often the folders are scanned if the system cannot report changes."""
 
 
 class SkillFeed:
@@ -59,7 +59,7 @@ class SkillFeed:
             scan_at = 0.0
 
     async def refresh(self) -> None:
-        """Return after a scan that began after this call; where none is to come, at once."""
+        """Return after a scan that began after this call; at once if none is to come."""
         if self.mode != "watch":
             return
         self._requested += 1
@@ -78,7 +78,7 @@ class SkillFeed:
         return catalogue.documents
 
     def save(self, catalogue: SkillCatalogue) -> None:
-        """See `Feed`. Writes down what was read, so that the next start need not read it."""
+        """See `Feed`. Writes the texts down, so that the next start need not read them."""
         del catalogue
         self._scanner.save()
 

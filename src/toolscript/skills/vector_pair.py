@@ -2,7 +2,7 @@
 
 The pair searches only files that VectorUpdate has embedded. A file is embedded in
 passages, and its score is the best passage's: a whole file says so many things
-that no single question is near to it. The texts of what was updated are stored; their
+that no single question is near to it. The texts of updated files are stored; their
 vectors are in a cache, and computed again if they are lost or another model answers.
 """
 
@@ -40,7 +40,7 @@ class VectorPair:
     Args:
         sandbox: The directory whose files may be read.
         model: Embeds files and questions.
-        store: Keeps the texts of what was updated; None keeps them in memory only.
+        store: Keeps the texts of updated files; None keeps them in memory only.
         cache: Opens the vectors' cache, or returns None for none.
     """
 
@@ -58,7 +58,7 @@ class VectorPair:
         self._semantic = SemanticSignal(model, lambda: None, noun="passages")
         self._engine = SearchEngine(cosine_profile(), semantic=self._semantic)
         self._files: dict[str, tuple[str, ...]] = {}
-        """By path: the texts of its passages."""
+        """The texts of the passages of each file, by path."""
         self._seen = ""
         """The state of the store that the files are of."""
         self._name = ""
@@ -67,7 +67,7 @@ class VectorPair:
         self._lock = threading.Lock()
 
     def VectorUpdate(self, path: str) -> str:  # noqa: N802 - the seed's name
-        """Read a file of the sandbox, embed it, and keep it in place of what was there.
+        """Read a file of the sandbox, embed it, and keep it in place of its former text.
 
         ``OK``, or why not: ``VectorUpdate path error: …`` for a ``path`` that leads
         out of the sandbox, ``VectorUpdate read error: …`` for what cannot be
@@ -86,7 +86,7 @@ class VectorPair:
         try:
             encoder, passages = self._encoder(), _passages(path, text)
             with self._lock:
-                seen, files = self._stored()
+                seen, files = self._load()
                 self._index(encoder, {**files, path: passages}, seen)
                 self._save(path, passages)
         except ModelError as error:
@@ -105,7 +105,7 @@ class VectorPair:
         try:
             encoder = self._encoder()
             with self._lock:
-                seen, files = self._stored()
+                seen, files = self._load()
                 self._index(encoder, files, seen)
             hits = self._engine.search(SearchRequest(text=query)).hits if query.strip() else ()
         except ModelError as error:
@@ -121,7 +121,7 @@ class VectorPair:
             raise ModelError(loaded.degraded)
         return loaded.encoder
 
-    def _stored(self) -> tuple[str, dict[str, tuple[str, ...]]]:
+    def _load(self) -> tuple[str, dict[str, tuple[str, ...]]]:
         """The store's state, and every file that this process or another has updated.
 
         They are read if the store has changed since it was indexed.

@@ -7,7 +7,7 @@ import pytest
 
 from toolscript.retrieval.base import Corpus, Query
 from toolscript.retrieval.lexical.analyzer import Stemmer, Vocabulary
-from toolscript.retrieval.lexical.bm25f import LexicalIndex, LexicalSignal, saturated
+from toolscript.retrieval.lexical.bm25f import LexicalIndex, LexicalSignal, saturate
 from toolscript.types import Document
 
 
@@ -36,9 +36,9 @@ def test_a_score_is_bm25_over_the_fields_by_hand() -> None:
 
 def test_the_best_is_saturated_by_itself_and_the_others_by_their_share_of_it() -> None:
     """search:fusion"""
-    found = saturated(np.array([24.0, 6.0, 0.0], dtype=np.float32))
+    found = saturate(np.array([24.0, 6.0, 0.0], dtype=np.float32))
     np.testing.assert_allclose(found, [24 / 32, 0.25**1.5 * 24 / 32, 0.0], rtol=1e-6)
-    assert saturated(np.zeros(2, dtype=np.float32)).tolist() == [0.0, 0.0]
+    assert saturate(np.zeros(2, dtype=np.float32)).tolist() == [0.0, 0.0]
 
 
 def test_the_same_word_counts_most_in_the_name_then_server_then_elsewhere() -> None:
@@ -142,7 +142,7 @@ def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
     for part in "abcd":
         text = " ".join(f"{part}{number}" for number in range(10_500))
         found = signal.index(Corpus([document("tool", text)]))
-        known.append(found.statistics.unused_words)
+        known.append(found.statistics.stale_words)
         assert scores(found, f"{part}77")[0] > 0
         assert not found.knows("a77") or part == "a"
     assert known == [0, 10_500, 21_000, 0]

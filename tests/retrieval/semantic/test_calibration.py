@@ -52,7 +52,7 @@ def test_the_points_between_are_on_straight_lines() -> None:
     np.testing.assert_allclose(found, [0.4, 0.9], atol=1e-6)
 
 
-def test_what_was_not_answered_stays_unanswered() -> None:
+def test_what_was_not_answered_stays_no_answer() -> None:
     assert np.isnan(Curve(0.1, 0.5)(np.array([np.nan], dtype=np.float32))).all()
 
 

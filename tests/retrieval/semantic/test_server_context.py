@@ -18,7 +18,7 @@ def test_the_cosines_are_those_of_the_moved_vectors(seed: int, servers: list[str
     shared = COMMON * vectors.mean(axis=0)
     scale = np.linalg.norm(vectors - shared, axis=1).mean()
     expected = shared @ question + scale * cosines
-    found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
+    found = ServerContext.of(servers, vectors).apply_to(vectors @ question, question)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -31,11 +31,11 @@ def test_of_some_tools_the_context_is_that_of_all_with_the_same_basis_and_means(
     some = ServerContext.among(
         context.basis, context.means, context.server[rows], np.ascontiguousarray(vectors[rows])
     )
-    found = some.applied(vectors[rows] @ question, question)
+    found = some.apply_to(vectors[rows] @ question, question)
     np.testing.assert_allclose(
-        found, context.applied(vectors @ question, question)[rows], atol=1e-6
+        found, context.apply_to(vectors @ question, question)[rows], atol=1e-6
     )
-    cosines = context.moved(vectors) @ question
+    cosines = context.move(vectors) @ question
     shared = context.basis.common @ question
     np.testing.assert_allclose(found, shared + context.basis.scale * cosines[rows], atol=1e-5)
 
@@ -43,7 +43,7 @@ def test_of_some_tools_the_context_is_that_of_all_with_the_same_basis_and_means(
 def test_the_only_tool_stays_where_it_is() -> None:
     vectors = np.eye(1, 4, dtype=np.float32)
     question = unit_rows(np.ones((1, 4), dtype=np.float32))[0]
-    found = ServerContext.of(["a"], vectors).applied(vectors @ question, question)
+    found = ServerContext.of(["a"], vectors).apply_to(vectors @ question, question)
     np.testing.assert_allclose(found, vectors @ question, atol=1e-6)
 
 
@@ -53,7 +53,7 @@ def test_what_all_tools_have_in_common_counts_less_than_what_tells_them_apart() 
     question = unit_rows(np.array([[0.6, 0.8, 0.0]], dtype=np.float32))[0]
     before = vectors @ question
     assert before[1] > before[0]
-    found = ServerContext.of(["a", "b", "c"], vectors).applied(before, question)
+    found = ServerContext.of(["a", "b", "c"], vectors).apply_to(before, question)
     assert found[0] > found[1]
 
 
@@ -62,5 +62,5 @@ def test_of_two_tools_alike_the_one_whose_server_is_about_it_comes_first() -> No
     vectors = np.array([note, calendar, note, [0.0, 0.0, 1.0]], dtype=np.float32)
     question = np.array([1.0, 0.0, 0.0], dtype=np.float32)
     servers = ["calendars", "calendars", "files", "files"]
-    found = ServerContext.of(servers, vectors).applied(vectors @ question, question)
+    found = ServerContext.of(servers, vectors).apply_to(vectors @ question, question)
     assert found[0] > found[2]

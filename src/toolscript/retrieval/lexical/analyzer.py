@@ -50,7 +50,7 @@ class Stemmer:
 class Vocabulary(dict[str, int]):
     """Words and stems as numbers, in the order in which they were first met.
 
-    One thread at a time adds words; any number may look up what is there.
+    One thread at a time adds words; any number may look words up.
     """
 
     def __init__(self, stemmer: Stemmer) -> None:
@@ -72,7 +72,7 @@ class Vocabulary(dict[str, int]):
 
     @property
     def stem_of(self) -> Numbers:
-        """By a word's number, its stem's: int32 [words]. Words that come later do not change it."""
+        """The number of each word's stem: int32 [words]. Words that come later do not change it."""
         return self._stem_of[: len(self.words)]
 
     def __missing__(self, word: str) -> int:

@@ -30,20 +30,20 @@ FIELD_WEIGHTS = {
     "details": 0.3,
 }
 """The seed's 0.3 : 0.5 : 0.2, with the description as the unit; names of parameters count like
-it, what the schema says about them counts less."""
+it, their descriptions count less."""
 K1 = 1.2
 B = 0.75
 HALF = 8.0
-"""The BM25 score that becomes 0.5, where it is the best of the corpus."""
+"""The BM25 score that becomes 0.5 if it is the best of the corpus."""
 TYPO_DISCOUNT = 0.7
 """A word reached through one edit counts this much; through two, its square."""
 _MAX_UNUSED_WORDS = 10_000
-"""So many words that no document has any more stay in the vocabulary before it is rebuilt."""
+"""The number of unused words in the vocabulary from which on it is rebuilt."""
 
 _REMEMBERED = 1024
-"""So many words' terms are remembered: subqueries repeat the words of the question."""
+"""The number of words whose terms are kept: subqueries repeat the question's words."""
 _REMEMBERED_STEMS = 256
-"""For so many stems what they add to scores is remembered: most questions have common ones."""
+"""The number of stems whose impacts are kept: most questions have common ones."""
 
 
 class LexicalSignal:
@@ -67,9 +67,9 @@ class LexicalSignal:
             parents: list[int] = rows.tolist()
             corpus = Corpus((corpus.documents[row] for row in parents), self._parents)
             self._parents = corpus
-        postings = [each.segment.derived(self._postings) for each in corpus.parts]
+        postings = [each.segment.derive(self._postings) for each in corpus.parts]
         statistics = WordStatistics.of(corpus.parts, postings, self._analyzer)
-        if statistics.unused_words > max(_MAX_UNUSED_WORDS, statistics.used_words):
+        if statistics.stale_words > max(_MAX_UNUSED_WORDS, statistics.word_count):
             for each in corpus.parts:  # the first segment may stay, and would keep all words
                 each.segment.forget(self._postings)
             self._analyzer = Analyzer(self.stemmer)
@@ -85,7 +85,7 @@ def _postings_by(analyzer: Analyzer) -> Callable[[Sequence[Document]], Postings]
     return lambda documents: Postings(analyzer.of(documents), analyzer.vocabulary)
 
 
-def saturated(totals: Vectors) -> Vectors:
+def saturate(totals: Vectors) -> Vectors:
     """BM25 scores float32 [n] onto [0, 1): (score / best) ^ 1.5 · best / (best + `HALF`).
 
     The best document's score says how good the match is at all; the others'
@@ -110,31 +110,31 @@ class Term:
     asked: str
     """The question's word."""
     meant: str
-    """The word that was taken for it; another one where a typo was repaired."""
+    """The word that was taken for it; another one if a typo was repaired."""
     weight: float
 
     @property
-    def shown(self) -> str:
-        """The word as asked, and what it was taken for."""
+    def label(self) -> str:
+        """The question's word, with its correction."""
         return self.asked if self.asked == self.meant else f"{self.asked} → {self.meant}"
 
 
 class PostingsPart:
-    """The postings of one segment, and where its documents are in the corpus.
+    """The postings of one segment, and the rows of its documents in the corpus.
 
     Args:
         postings: The segment's postings.
-        rows: By a document's place in the segment its row in the corpus; −1 where that lacks it.
+        rows: The row in the corpus of each document of the segment; −1 if the corpus lacks it.
     """
 
     def __init__(self, postings: Postings, rows: Rows) -> None:
         self.postings = postings
         self.rows = rows
         self.scales: Vectors = np.empty((0, len(FIELDS)), np.float32)
-        """What one occurrence counts: float32 [documents, fields]."""
+        """The weight of one occurrence: float32 [documents, fields]."""
 
     def sums(self, stem: int) -> tuple[Rows, Vectors]:
-        """Returns the rows that have a stem, each once, and what its occurrences count together."""
+        """Returns the rows with a stem, each once, and the sums of its occurrences' weights."""
         entries = self.postings.entries(stem)
         places, fields = self.postings.places[entries], self.postings.fields[entries]
         firsts = np.flatnonzero(np.diff(places, prepend=-1))
@@ -143,7 +143,7 @@ class PostingsPart:
         rows = self.rows[places[firsts]]
         return rows[rows >= 0], sums[rows >= 0]
 
-    def named(self, stem: int) -> Rows:
+    def rows_named(self, stem: int) -> Rows:
         """Returns the rows whose names have a stem."""
         entries = self.postings.entries(stem)
         rows = self.rows[self.postings.places[entries][self.postings.fields[entries] == NAME]]
@@ -151,7 +151,7 @@ class PostingsPart:
 
 
 class WordStatistics:
-    """What all documents together tell of words: immutable. Any thread may ask.
+    """The statistics of words over all documents: immutable. Any thread may ask.
 
     Args:
         vocabulary: The words and stems; later ones do not count.
@@ -178,7 +178,7 @@ class WordStatistics:
         """The mean length of each field: float64 [fields]."""
         rarity = np.log(1 + (size - frequencies + 0.5) / (frequencies + 0.5))
         self.rarity: Vectors = rarity.astype(np.float32)
-        """By stem, its weight (inverse document frequency): float32 [stems]."""
+        """The weight of each stem (inverse document frequency): float32 [stems]."""
         self._stems = vocabulary.stems
         self._frequencies = frequencies
         self._words = word_counts
@@ -197,9 +197,9 @@ class WordStatistics:
             lengths += known.lengths.sum(axis=0)
             frequencies[: known.frequencies.size] += known.frequencies
             words_[: known.word_counts.size] += known.word_counts
-            size += len(known.documents) - len(part.gone)
-            if part.gone:
-                gone = known.of(part.gone, vocabulary)
+            size += len(known.documents) - len(part.missing_places)
+            if part.missing_places:
+                gone = known.of(part.missing_places, vocabulary)
                 lengths -= gone[0].sum(axis=0)
                 frequencies[: gone[1].size] -= gone[1]
                 words_[: gone[2].size] -= gone[2]
@@ -213,14 +213,14 @@ class WordStatistics:
         )
 
     @property
-    def used_words(self) -> int:
+    def word_count(self) -> int:
         """How many words some document has."""
         return int(np.count_nonzero(self._words))
 
     @property
-    def unused_words(self) -> int:
+    def stale_words(self) -> int:
         """How many words no document has any more."""
-        return self._words.size - self.used_words
+        return self._words.size - self.word_count
 
     def terms(self, query: Query) -> list[Term]:
         """The query's stems that some document has, each once; typos repaired."""
@@ -270,15 +270,15 @@ class LexicalIndex:
     """An inverted index of stems: immutable, its memory that of the corpus' words.
 
     Its statistics are those of the whole corpus, so that its scores are the same however the
-    documents are divided into parts. What a stem adds to each score is computed when it is
-    first asked for.
+    documents are divided into parts. The impacts of a stem are computed when a question
+    first has it.
 
-    Where there are passages, only parents have words, and each passage gets the
+    If there are passages, only parents have words, and each passage gets the
     scores of its parent: ``parent_of`` is its place among them, int64 [n].
 
     Args:
         parts: The postings of the documents.
-        statistics: What all documents tell of words; there may be more than these.
+        statistics: The statistics of all documents; there may be more than these.
         size: How many documents the parts have.
         parent_of: See above.
     """
@@ -318,7 +318,7 @@ class LexicalIndex:
             if self._parent_of is not None:
                 seen = np.bincount(self._parent_of[visible], minlength=self._size) > 0
             totals *= seen
-        return Ranking(self._per_document(saturated(totals)))
+        return Ranking(self._per_document(saturate(totals)))
 
     def _totals(self, query: Query) -> Vectors:
         totals = np.zeros(self._size, dtype=np.float32)
@@ -332,7 +332,7 @@ class LexicalIndex:
         impacts = {term: self.impact(term, row) for term in self.terms(query)}
         total = sum(impacts.values())
         found = sorted((t for t in impacts if impacts[t] > 0), key=lambda t: -impacts[t])
-        return tuple(f"{term.shown} {impacts[term] / total:.0%}" for term in found)
+        return tuple(f"{term.label} {impacts[term] / total:.0%}" for term in found)
 
     def name_coverage(self, query: Query) -> Vectors:
         """How much of each document's name the query says: float32 [n] in [0, 1].
@@ -346,18 +346,18 @@ class LexicalIndex:
         return self._per_document(np.minimum(shares, 1.0))
 
     def impact(self, term: Term, row: int) -> float:
-        """What a term of the query adds to a document's BM25 score."""
+        """Returns how much a term of the query adds to a document's BM25 score."""
         place = row if self._parent_of is None else int(self._parent_of[row])
         rows, impacts = self._impacts(self._stems[term.stem])
         return term.weight * float(impacts[rows == place].sum())
 
     def _find_named(self, stem: int) -> tuple[Rows, Vectors]:
         """Returns the rows whose names have a stem, and its share of each name."""
-        rows = np.concatenate([part.named(stem) for part in self._parts])
+        rows = np.concatenate([part.rows_named(stem) for part in self._parts])
         return rows, self._rarity[stem] / self._name_rarity[rows]
 
     def _find_impacts(self, stem: int) -> tuple[Rows, Vectors]:
-        """Returns the rows that have a stem, and what it adds to the BM25 score of each."""
+        """Returns the rows that have a stem, and how much it adds to the BM25 score of each."""
         found = [part.sums(stem) for part in self._parts]
         rows = np.concatenate([rows for rows, _ in found])
         tf = np.concatenate([sums for _, sums in found])
@@ -377,12 +377,12 @@ class LexicalIndex:
 
 
 def field_scales(lengths: Numbers, averages: NDArray[np.float64]) -> Vectors:
-    """What one occurrence counts: weight / (1 − b + b · length / average), float32 [n, fields]."""
+    """Returns one occurrence's weight / (1 − b + b · length / average): float32 [n, fields]."""
     averages = np.maximum(1.0, averages)
     weights = np.array([FIELD_WEIGHTS[field] for field in FIELDS])
     return (weights / (1 - B + B * lengths / averages)).astype(np.float32)
 
 
-def saturated_frequency(tf: Vectors) -> Vectors:
-    """Returns what weighted occurrences count, before the stem's rarity: float32 [n]."""
+def saturate_frequency(tf: Vectors) -> Vectors:
+    """Returns the impacts of weighted occurrences, before the stem's rarity: float32 [n]."""
     return (tf * (K1 + 1) / (tf + K1)).astype(np.float32)

@@ -31,13 +31,13 @@ _SHORTEST_IN_SENTENCE = 6
 _IDENTIFIER = re.compile(r"[^\W_][_\-.:][^\W_]|[a-z][A-Z]")
 _ID_MARK = re.compile(f"{SEPARATOR}|:")
 _BETWEEN = re.compile(r"[\s,;|()\[\]{}<>\"'`\u00ab\u00bb\u2018-\u201f\u3001\uff0c\uff1b]+")
-"""What stands between the names of a list, and around them."""
+"""The characters between the names of a list, and around them."""
 _SELECT = re.compile(r"(?:select\s*:\s*)+(?=\S)", re.IGNORECASE)
 """Begins a question that lists names and nothing else, as models ask Claude's tool search."""
 _CLIENT_PREFIX = re.compile(r"^(?:mcp_+|functions[.:])(?=\w)")
-"""What clients put before the name of a tool."""
+"""The prefixes that clients put before the name of a tool."""
 MAX_TOKENS = 64
-"""Of a longer question only so many words are looked at for names."""
+"""The number of words of a longer question that may be names."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,7 +45,7 @@ class NameMatch:
     """A name that a query spells."""
 
     score: float
-    """1 for exactly the name; at least what a score is raised to."""
+    """1 for exactly the name; the least score of the document."""
     similarity: float
     """How alike the spellings are, in [`MIN_SIMILARITY`, 1]."""
 
@@ -54,12 +54,12 @@ class NameMatch:
         """Whether the query is the name, of a document that may have it."""
         return self.score >= 1
 
-    def discounted(self) -> "NameMatch":
+    def discount(self) -> "NameMatch":
         """The same name, found inside a question rather than being all of it."""
         return NameMatch(IN_SENTENCE * self.score, self.similarity)
 
 
-def imitated_id(name: str) -> str:
+def look_alike_id(name: str) -> str:
     """Returns the id that a tool's name looks like, in letters and digits only, or ""."""
     return compact(_CLIENT_PREFIX.sub("", name)) if _ID_MARK.search(name) else ""
 
@@ -74,7 +74,7 @@ class _Names:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self.compact: defaultdict[str, list[int]] = defaultdict(list)
-        """By letters and digits only: of the name alone, and after the server's."""
+        """The spelling in letters and digits only: of the name alone, and after the server's."""
         self.exact: defaultdict[str, list[int]] = defaultdict(list)
         """As it stands: for names in symbols only, and to prefer the one meant among near twins."""
         self.qualified = set[str]()
@@ -86,7 +86,7 @@ class _Names:
             for spelling in {name, qualified} - {""}:
                 self.compact[spelling].append(place)
             self.qualified.add(qualified)
-            if pose := imitated_id(each.name):
+            if pose := look_alike_id(each.name):
                 self.posing.append((place, pose))
             for spelling in {each.name, f"{each.server}:{each.name}", each.id}:
                 self.exact[spelling.strip()].append(place)
@@ -152,7 +152,7 @@ class NameMatcher:
         return matches or self._within(query, visible, near)
 
     def _find_named(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
-        """The tools whose name or id a text is, perhaps after what a client puts before it."""
+        """Returns the tools whose name or id a text is, perhaps after a client's prefix."""
         rows = self.literally(text, visible) or self.rows_of(compact(text), visible)
         own = _CLIENT_PREFIX.match(text)
         if own and self.impersonating.issuperset(rows):
@@ -247,7 +247,7 @@ def spelling_of(name: str) -> str:
 
 
 def _discount(matches: Mapping[int, NameMatch]) -> dict[int, NameMatch]:
-    return {row: match.discounted() for row, match in matches.items()}
+    return {row: match.discount() for row, match in matches.items()}
 
 
 def _best_matches(matches: Iterable[Mapping[int, NameMatch]]) -> dict[int, NameMatch]:
@@ -263,7 +263,7 @@ class NameIndex(NameMatcher):
     """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
 
     def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
-        self._parts = [(part.segment.derived(_Names), part.rows) for part in corpus.parts]
+        self._parts = [(part.segment.derive(_Names), part.rows) for part in corpus.parts]
         self._vocabulary = vocabulary
         self.impersonating = frozenset(self._impersonating(corpus.documents))
 
@@ -284,11 +284,13 @@ class NameIndex(NameMatcher):
 
     def literally(self, text: str, visible: Mask | None) -> list[int]:
         """See `NameMatcher.literally`."""
-        return self._seen([names.exact.get(text, []) for names, _ in self._parts], visible)
+        return self._visible_rows([names.exact.get(text, []) for names, _ in self._parts], visible)
 
     def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:
         """See `NameMatcher.rows_of`."""
-        return self._seen([names.compact.get(spelling, []) for names, _ in self._parts], visible)
+        return self._visible_rows(
+            [names.compact.get(spelling, []) for names, _ in self._parts], visible
+        )
 
     def alike(self, spelling: str) -> Iterable[tuple[str, float]]:
         """See `NameMatcher.alike`."""
@@ -298,13 +300,13 @@ class NameIndex(NameMatcher):
             for each in names.spellings.alike(spelling, MIN_SIMILARITY)
         }
 
-    def _seen(self, places: Sequence[list[int]], visible: Mask | None) -> list[int]:
+    def _visible_rows(self, places: Sequence[list[int]], visible: Mask | None) -> list[int]:
         """Returns the ``visible`` rows of the places in each segment."""
         found = zip(places, self._parts, strict=True)
-        rows = (row for each, (_, rows) in found for row in _known(rows[each]))
+        rows = (row for each, (_, rows) in found for row in _present(rows[each]))
         return [row for row in rows if visible is None or visible[row]]
 
 
-def _known(rows: Rows) -> list[int]:
+def _present(rows: Rows) -> list[int]:
     """Returns the rows without those of documents that the corpus lacks."""
     return rows[rows >= 0].tolist()

@@ -1,6 +1,6 @@
 """Postings: which of a segment's documents have which stems, how often and in which fields.
 
-What depends on all documents, such as a stem's rarity, is not here: a segment stays as it is
+A stem's rarity, which depends on all documents, is not here: a segment stays as it is
 while others are added beside it.
 """
 
@@ -24,7 +24,7 @@ class Postings:
 
     Args:
         documents: The words of each document.
-        vocabulary: What the words' numbers mean.
+        vocabulary: The words by their numbers.
     """
 
     def __init__(self, documents: list[TokenIds], vocabulary: Vocabulary) -> None:
@@ -32,7 +32,7 @@ class Postings:
         self._vocabulary = vocabulary
         self.lengths = _lengths(documents)
         """How many words each field has: int32 [documents, fields]."""
-        words, places, fields = _flattened(documents, self.lengths)
+        words, places, fields = _flatten(documents, self.lengths)
         self._words = words
         stem_of = vocabulary.stem_of
         stems = stem_of[words]
@@ -47,13 +47,13 @@ class Postings:
 
     @cached_property
     def frequencies(self) -> Counts:
-        """By stem, how many documents have it."""
+        """The number of documents that have each stem."""
         another = differs(self.stems) | differs(self.places)
         return np.bincount(self.stems[another], minlength=len(self._vocabulary.stems))
 
     @cached_property
     def word_counts(self) -> Counts:
-        """By word, how often it occurs."""
+        """How often each word occurs."""
         return np.bincount(self._words, minlength=len(self._vocabulary.words))
 
     @cached_property
@@ -63,7 +63,7 @@ class Postings:
         return Spellings([words[number] for number in np.flatnonzero(self.word_counts)])
 
     def entries(self, stem: int) -> slice:
-        """Returns where the entries of a stem are; a stem that is newer has none."""
+        """Returns the places of a stem's entries; a stem that is newer has none."""
         # Keys of another type would have all stems converted each time.
         first, last = np.searchsorted(self.stems, np.array((stem, stem + 1), self.stems.dtype))
         return slice(int(first), int(last))
@@ -72,7 +72,7 @@ class Postings:
         """Returns the lengths, frequencies and word counts that some documents account for."""
         documents = [self.documents[place] for place in gone]
         lengths = _lengths(documents)
-        words, places, _ = _flattened(documents, lengths)
+        words, places, _ = _flatten(documents, lengths)
         stems = vocabulary.stem_of[words].astype(np.int64)
         pairs = np.unique(stems * max(1, len(documents)) + places)
         frequencies = np.bincount(pairs // max(1, len(documents)), minlength=self.frequencies.size)
@@ -84,7 +84,7 @@ def _lengths(documents: list[TokenIds]) -> Numbers:
     return np.array(rows, dtype=np.int32).reshape(-1, len(FIELDS))
 
 
-def _flattened(
+def _flatten(
     documents: list[TokenIds], lengths: Numbers
 ) -> tuple[Numbers, Numbers, NDArray[np.int8]]:
     """Returns all words' numbers, and each one's document, by its place, and field."""

@@ -55,10 +55,10 @@ class _Signatures:
 
 def _different(bits: Bits, others: Bits) -> NDArray[np.int16]:
     """Returns how many bits either has that the other lacks, by word; the greater number."""
-    return np.maximum(_counted(bits)[0], _counted(others)) - _counted(bits & others)
+    return np.maximum(_bit_counts(bits)[0], _bit_counts(others)) - _bit_counts(bits & others)
 
 
-def _counted(bits: Bits) -> NDArray[np.int16]:
+def _bit_counts(bits: Bits) -> NDArray[np.int16]:
     """Returns how many bits are set, by word."""
     counts = np.bitwise_count(bits)
     counted = counts[0].astype(np.int16)
@@ -141,7 +141,7 @@ class Spellings:
 
 
 def not_known(kind: str, name: str, known: Iterable[str], instead: str) -> str:
-    """What to say of a name that no ``kind`` has: the nearest names, or what to do ``instead``."""
+    """Returns a message about a name that no ``kind`` has: the nearest names, or ``instead``."""
     near = process.extract(name, known, scorer=fuzz.WRatio, limit=3, score_cutoff=60)
     nearest = ", ".join(found for found, _, _ in near)
     advice = f"the nearest are: {nearest}" if nearest else instead

@@ -7,7 +7,7 @@ unrelated texts get becomes 0, what a good answer gets becomes `GOOD`, and 1
 stays 1. Nothing above the floor is clipped, so the order is kept.
 
 For the models in `CURVES` the two points were measured on retrieval sets. Any
-other model is measured once, where it is, on the questions and tools of
+other model is measured once, on its machine, on the questions and tools of
 ``probes.json``: see `measure`.
 """
 
@@ -30,8 +30,8 @@ from toolscript.types import Document, tool_id
 log = logging.getLogger(__name__)
 GOOD = 0.8
 _UNRELATED, _TYPICAL = 0.6, 0.75
-"""Of the unrelated pairs' cosines, how many are below the floor; of the related pairs', how many
-below a good one."""
+"""The share of the unrelated pairs' cosines below the floor, and of the related pairs' below a
+good one."""
 _LEAST_SPAN = 0.05
 _PROBES = Path(__file__).with_name("probes.json")
 
@@ -73,7 +73,7 @@ def _probes() -> tuple[tuple[str, Document], ...]:
 
 
 def measure(encoder: Encoder) -> Curve:
-    """The curve of a model: where its unrelated and its related texts lie.
+    """Returns the curve of a model from the cosines of its unrelated and its related texts.
 
     The floor is what six of ten questions have at most with the tools of all
     other questions, good what three of four have at most with their own tool.
@@ -104,10 +104,10 @@ class Curves:
             return known
         with self._lock:
             if encoder.name not in self._found:
-                self._found[encoder.name] = self._read(encoder) or self._measured(encoder)
+                self._found[encoder.name] = self._read(encoder) or self._measure(encoder)
             return self._found[encoder.name]
 
-    def _measured(self, encoder: Encoder) -> Curve:
+    def _measure(self, encoder: Encoder) -> Curve:
         curve = measure(encoder)
         log.debug("%s: %s", encoder.name, curve)
         if self._directory is not None:
@@ -133,5 +133,5 @@ class Curves:
 
 @cache
 def _version() -> str:
-    """Of the probes, and of how tools' texts are put together."""
+    """Returns the version of the probes, and of the way in which tools' texts are put together."""
     return hashlib.sha256(VERSION.encode() + _PROBES.read_bytes()).hexdigest()[:16]

@@ -46,7 +46,7 @@ def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
     """One vector per document: float32 [n, dim], unit rows.
 
     The weighted mean of the vectors of its texts, at length 1 again. A long
-    description drowns what the first sentence says; the mean keeps both, and a
+    description drowns the first sentence; the mean keeps both, and a
     cosine with it is the weighted mean of the cosines, for the price of one.
     """
     texts = [embedding_inputs(document) for document in documents]

@@ -6,11 +6,11 @@ with v the tool's vector and m the mean of the n questions that led to its use.
 Questions are nearer to each other than to any description, so the cosines with
 v' are higher for every question, and tools that were used would push aside those
 that were not. Therefore all of them are lowered alike, by as much as the best of
-them rose: what was learned decides which of the tools with a history comes first,
+them rose: uses decide which of the tools with a history comes first,
 not how near the nearest of them is. Only a question that was nearly asked before,
 with a calibrated score from `REPEATED` to 1, keeps part of the rise, up to all of it.
 
-What counts is what the owner and the caller have used. What others have used moves no
+The uses of the owner and the caller count. Those of others move no
 tool by more than `MAX_BY_OTHERS` from there, whatever they ask and however often.
 """
 
@@ -67,7 +67,7 @@ class RelevanceFeedback:
     """Two histories by the usage's version and the caller: its own with the owner's, and that of
     everybody; None if that is the same."""
 
-    def adjusted(
+    def adjust(
         self,
         cosines: Vectors,
         question: Vectors,

@@ -95,7 +95,7 @@ class SemanticIndex:
 
     @cached_property
     def _parents(self) -> Rows | None:
-        """By place in ``rows``, the place of the parent, or its own if the parent has no vector.
+        """The place in ``rows`` of each one's parent, or its own if the parent has no vector.
 
         None if no document is a passage.
         """
@@ -112,7 +112,7 @@ class SemanticIndex:
         encoder = self.model.loaded and self.model.loaded.encoder
         if self.usage is None or self.row_vectors is None or not encoder:
             return None
-        ids = [document.id for document in self._embedded]
+        ids = [document.id for document in self._documents_with_vector]
         curve = self.curves.of(encoder)
         return RelevanceFeedback(self.usage, self.encoder_name, ids, self.row_vectors, curve)
 
@@ -121,10 +121,12 @@ class SemanticIndex:
         """None for passages, which have their parents instead."""
         if self.row_vectors is None or self._parents is not None or self.context is not None:
             return self.context
-        return ServerContext.of([document.server for document in self._embedded], self.row_vectors)
+        return ServerContext.of(
+            [document.server for document in self._documents_with_vector], self.row_vectors
+        )
 
     @property
-    def _embedded(self) -> list[Document]:
+    def _documents_with_vector(self) -> list[Document]:
         """The documents that have a vector."""
         return [self.corpus.documents[int(row)] for row in self.rows]
 
@@ -156,17 +158,17 @@ class SemanticIndex:
         encoder, degraded = self._ready_encoder()
         try:
             if encoder is None or self.row_vectors is None:
-                return self._unanswered(queries, degraded)
+                return self._no_answer(queries, degraded)
             questions = self.queries.vectors(encoder, queries)
             cosines = _products(questions, self.row_vectors)
             calibrated = [
-                self._calibrated(encoder, vector, row, visible, query.holder)
+                self._calibrate(encoder, vector, row, visible, query.holder)
                 for query, vector, row in zip(queries, questions, cosines, strict=True)
             ]
         except UnreachableError as error:
-            return self._unanswered(queries, f"searching without meaning: {error}")
+            return self._no_answer(queries, f"searching without meaning: {error}")
         except ModelError as error:
-            return self._unanswered(queries, self.model.give_up(str(error)).degraded)
+            return self._no_answer(queries, self.model.give_up(str(error)).degraded)
         return tuple(Ranking(self._by_row(scores), degraded) for scores in calibrated)
 
     def _ready_encoder(self) -> tuple[Encoder | None, str]:
@@ -180,8 +182,8 @@ class SemanticIndex:
         degraded = loaded.degraded if loaded else ""
         return encoder, degraded or self._waiting(len(self.corpus) - self.rows.size)
 
-    def _unanswered(self, queries: Sequence[Query], reason: str) -> tuple[Ranking, ...]:
-        return (Ranking.unanswered(len(self.corpus), reason),) * len(queries)
+    def _no_answer(self, queries: Sequence[Query], reason: str) -> tuple[Ranking, ...]:
+        return (Ranking.no_answer(len(self.corpus), reason),) * len(queries)
 
     def _by_row(self, scores: Vectors) -> Vectors:
         """Returns the scores of ``rows`` as those of all rows, NaN for the others."""
@@ -199,10 +201,10 @@ class SemanticIndex:
             raise ModelError(loaded.degraded)
         [vector] = self.queries.vectors(loaded.encoder, [query])
         if self.row_vectors is None or loaded.encoder.name != self.encoder_name:
-            return Ranking.unanswered(len(self.corpus), "")
+            return Ranking.no_answer(len(self.corpus), "")
         return Ranking(self._by_row(self.row_vectors @ vector))
 
-    def _calibrated(
+    def _calibrate(
         self,
         encoder: Encoder,
         vector: Vectors,
@@ -216,9 +218,9 @@ class SemanticIndex:
             share = np.float32(PARENT_SHARE)
             cosines = ((1 - share) * cosines + share * cosines[self._parents]).astype(np.float32)
         if self._feedback is not None:
-            cosines = self._feedback.adjusted(cosines, vector, seen, holder)
+            cosines = self._feedback.adjust(cosines, vector, seen, holder)
         if self._server_context is not None:
-            cosines = self._server_context.applied(cosines, vector)
+            cosines = self._server_context.apply_to(cosines, vector)
         scores = self.curves.of(encoder)(cosines)
         return scores if seen is None else scores * seen
 

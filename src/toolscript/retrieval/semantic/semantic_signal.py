@@ -154,7 +154,7 @@ class SemanticSignal:
             corpus: The documents.
             vectors: float32 [rows, dim], unit rows.
             rows: The rows of the corpus that have a vector.
-            context: What the tools that have one share with all tools; None computes it.
+            context: The servers' context of these tools; None computes it.
         """
         return SemanticIndex(
             model=self.model,

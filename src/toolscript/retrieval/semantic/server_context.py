@@ -1,10 +1,10 @@
-"""Server context: a tool's vector says less of what all tools share, more of its server's subject.
+"""Server context: vectors say less of all tools' common part, more of a server's subject.
 
     u = v − `COMMON` · a, at length 1
     w = u + `SHARE` · m, at length 1
 
 with v the tool's vector, a the mean of all tools' v, and m the mean of the u of its
-server's tools. What all tools have in common tells none of them apart, so it counts
+server's tools. The part that all tools have in common tells none apart, so it counts
 less (Mu and Viswanath 2018, "All-but-the-Top"). A question that speaks of what a
 server is for ("my calendar") finds its tools, though none of their descriptions
 repeats it. The mean of a server whose tools have little in common is short, and so
@@ -25,12 +25,12 @@ from toolscript.embedding.base import Vectors, unit_rows
 COMMON = 0.6
 SHARE = 0.4
 _PART = 1024
-"""So many tools are looked at together."""
+"""The number of tools that are computed together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What all tools have in common."""
+    """The part that all tools have in common."""
 
     common: Vectors
     """`COMMON` · a: float32 [dim]."""
@@ -56,13 +56,13 @@ def common_of(mean: NDArray[np.floating]) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What n tools have in common with all tools, and with those of their servers."""
+    """The parts that n tools have in common with all tools, and with those of their servers."""
 
     basis: Basis
     means: Vectors
     """The m of each server: float32 [servers, dim], each at most of length 1."""
     server: NDArray[np.intp]
-    """By a tool's row, its server's: [n]."""
+    """The row of each tool's server: [n]."""
     lengths: tuple[Vectors, Vectors]
     """The lengths of u and of w before they are made 1: float32 [n] each."""
 
@@ -98,12 +98,12 @@ class ServerContext:
         apart, before = _apart(vectors, basis.common)
         return cls(basis, means, server, (before, _lengths_with(apart, means, server)))
 
-    def moved(self, vectors: Vectors) -> Vectors:
+    def move(self, vectors: Vectors) -> Vectors:
         """Returns the w of all tools: float32 [n, dim]. ``vectors`` are those given before."""
         apart, _ = _apart(vectors, self.basis.common)
         return unit_rows(apart + SHARE * self.means[self.server])
 
-    def applied(self, cosines: Vectors, question: Vectors) -> Vectors:
+    def apply_to(self, cosines: Vectors, question: Vectors) -> Vectors:
         """Returns cosines with w on the scale of those with v: float32 [n].
 
         Args:
