@@ -272,9 +272,14 @@ async def _named(
             sorted(query.names),
             sorted(query.ids),
         )
-    if query.executors:
+    if query.executors and query.vectors is None:
         text = _EXECUTORS.format(schema=schema, scope=_IN_SCOPE)
         rows += await connection.fetch(text, *scope.arguments, query.limits[0])
+    elif query.executors and query.vectors is not None:
+        vector, condition = query.vectors[0], f"executes and {_IN_SCOPE}"
+        text = _NEAREST_OF_FEW.format(schema=schema, scope=condition, dim=vector.size)
+        arguments = *scope.arguments, _text_of(vector), query.limits[0]
+        rows += await connection.fetch(text, *arguments)
     return [row[0] for row in rows]
 
 
