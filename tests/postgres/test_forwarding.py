@@ -23,7 +23,7 @@ def request(identifier: str = "1", until_s: float = VALID_S) -> ForwardedRequest
 
 
 def sealed(sent: ForwardedRequest, replica: str = "two", key: SecretKey = KEY) -> bytes:
-    return key.seal(msgspec.json.encode(sent), f"cluster-request/{replica}".encode())
+    return key.seal(msgspec.json.encode(sent), f"replica-request/{replica}".encode())
 
 
 def test_a_request_is_opened_once_by_the_replica_that_it_is_for() -> None:
@@ -69,8 +69,8 @@ def test_the_answer_is_the_servers_for_the_one_who_asked(outcome: Any) -> None:
         return await ForwardedRequests("two", KEY).answer(request(), work())
 
     body = anyio.run(answer)
-    assert KEY.read(body, b"cluster-answer/2") is None
-    content = KEY.read(body, b"cluster-answer/1")
+    assert KEY.read(body, b"replica-answer/2") is None
+    content = KEY.read(body, b"replica-answer/1")
     assert content is not None
     said = msgspec.json.decode(content)
     if isinstance(outcome, RawResult):

@@ -205,7 +205,7 @@ class CatalogueNews(msgspec.Struct, frozen=True):
     """Servers whose tools, as another replica saw them, differ from the stored ones."""
 
 
-FORWARDED = "/cluster/request"
+FORWARDED = "/replicas/request"
 """The path at which a replica takes requests that others pass on."""
 
 

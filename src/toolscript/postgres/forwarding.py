@@ -215,8 +215,8 @@ class ForwardedRequests:
 
 
 def _request_to(replica: str) -> bytes:
-    return f"cluster-request/{replica}".encode()
+    return f"replica-request/{replica}".encode()
 
 
 def _answer_to(request: str) -> bytes:
-    return f"cluster-answer/{request}".encode()
+    return f"replica-answer/{request}".encode()
