@@ -1,1 +1,1 @@
-"""The application: what every surface asks, without knowing its wire."""
+"""The application: answers every surface, and knows no wire."""

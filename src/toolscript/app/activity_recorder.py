@@ -31,7 +31,7 @@ WARN_EVERY_S = 60.0
 class ActivityRecorder:
     """The queue before an `ActivityStorage`. A call waits neither for a disk nor for a lock.
 
-    What cannot be written is dropped and counted; the log says so once a minute.
+    Calls that cannot be written are dropped and counted; the log says so once a minute.
 
     Args:
         store: Where the calls are written.
@@ -47,7 +47,7 @@ class ActivityRecorder:
         keep_arguments: bool = False,
     ) -> None:
         self.keep_arguments = keep_arguments
-        """Whether those who record a call are to state what it was about."""
+        """Whether those who record a call are to state its subject."""
         self.dropped = 0
         """How many calls could not be recorded."""
         self._store = store
@@ -67,7 +67,7 @@ class ActivityRecorder:
         self._queued.set()
 
     async def run(self) -> None:
-        """Writes what is queued, for ever."""
+        """Writes the queued calls, for ever."""
         while True:
             await self._queued.wait()
             await anyio.sleep(WRITE_AFTER_S)
@@ -75,7 +75,7 @@ class ActivityRecorder:
             await anyio.to_thread.run_sync(self.flush)
 
     def flush(self) -> None:
-        """Writes what is queued. Blocks; any thread may call."""
+        """Writes the queued calls. Blocks; any thread may call."""
         with self._writing:
             while self._queue:
                 size = min(MAX_BATCH, len(self._queue))
@@ -88,7 +88,7 @@ class ActivityRecorder:
                     self._queue.clear()
 
     def close(self) -> None:
-        """Writes what is left, and logs what could not be written."""
+        """Writes the rest of the calls, and logs how many could not be written."""
         self.flush()
         if self._unreported:
             self._report("for the same reason", {})

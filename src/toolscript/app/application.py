@@ -51,8 +51,8 @@ class App:
         index: Searches the tools.
         semantic: The semantic signal of the index, for the statistics.
         skills: Follows and searches the skills.
-        stores: Keep what outlives the application; closed once `running` has ended.
-        calls: Whether and how long a person is asked about a call, and what is recorded of it.
+        stores: Outlive the application; closed once `running` has ended.
+        calls: Whether and how long a person is asked about a call, and whether it is recorded.
         builtin_tools: Tools that this process answers itself.
         follower: Takes over changes of the configuration; None follows none.
     """

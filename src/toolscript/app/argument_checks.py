@@ -30,7 +30,7 @@ _MAX_ERRORS = 5
 _MAX_KIND, _FIRST_VALUES = 60, 3
 """Characters of a type in a short signature, and how many values of a longer enumeration."""
 _MAX_PASSES = 4
-"""Rounds of reading: what was read may hold values that have to be read, too."""
+"""Rounds of reading: a value that was read may hold others that have to be read, too."""
 _MAX_READ_CHARS = 100_000
 """Longer strings are not read as JSON."""
 _SHOWN, _SHOWN_ITEMS, _SHOWN_DEPTH = 120, 20, 3
@@ -92,7 +92,7 @@ def _check(
 
 
 def _wanted_types(error: "ValidationError") -> Iterator[tuple[tuple[str | int, ...], set[str]]]:
-    """Yields the places where another type is wanted, with the types one of which would fit."""
+    """Yields the places that want another type, with the types one of which would fit."""
     if error.validator in {"anyOf", "oneOf"}:
         for branch in error.context or ():
             yield from _wanted_types(branch)
@@ -146,7 +146,7 @@ def _types_of(value: Any) -> set[str]:
 
 
 def usage(schema: dict[str, Any]) -> str:
-    """Says what a tool takes: ``It takes path (string, required), head (number)``."""
+    """Returns a sentence: ``It takes path (string, required), head (number)``."""
     known, needed = _parameters(schema)
     if not known:
         return "It takes no arguments" if schema.get("properties") == {} else "See its input schema"
@@ -155,7 +155,7 @@ def usage(schema: dict[str, Any]) -> str:
 
 
 def signature(schema: dict[str, Any], limit: int = 0) -> str:
-    """Returns what a tool takes, in short: ``(path: string, head?: number)``."""
+    """Returns a tool's parameters, in short: ``(path: string, head?: number)``."""
     known, needed = _parameters(schema)
     first = sorted(known, key=lambda name: name not in needed)
     listed = [f"{name}{'' if name in needed else '?'}: {_kind(known[name])}" for name in first]
@@ -211,7 +211,7 @@ def _short_kind(schema: Any) -> str:
 
 
 def prepare() -> None:
-    """Import what validation needs: most of 100 ms, for which the first call need not wait."""
+    """Imports the modules of validation: most of 100 ms, for which the first call need not wait."""
     errors({}, {}, Budget(MAX_STEPS), 1)
 
 
@@ -236,11 +236,11 @@ def _mistake(error: "ValidationError") -> str:
 
 
 def _value(value: Any) -> str:
-    text = json.dumps(_pruned(value, _SHOWN_DEPTH), ensure_ascii=False, default=str)
+    text = json.dumps(_prune(value, _SHOWN_DEPTH), ensure_ascii=False, default=str)
     return printable(text, _SHOWN)
 
 
-def _pruned(value: Any, depth: int) -> Any:
+def _prune(value: Any, depth: int) -> Any:
     """Returns as much of a value as a message shows."""
     if isinstance(value, str):
         return value[:_SHOWN]
@@ -248,8 +248,8 @@ def _pruned(value: Any, depth: int) -> Any:
         return "…"
     if isinstance(value, list):
         items = cast("list[Any]", value)[:_SHOWN_ITEMS]
-        return [_pruned(item, depth - 1) for item in items]
+        return [_prune(item, depth - 1) for item in items]
     if isinstance(value, dict):
         pairs = list(islice(cast("dict[str, Any]", value).items(), _SHOWN_ITEMS))
-        return {key[:_SHOWN]: _pruned(item, depth - 1) for key, item in pairs}
+        return {key[:_SHOWN]: _prune(item, depth - 1) for key, item in pairs}
     return value

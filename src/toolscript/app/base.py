@@ -63,5 +63,5 @@ class Stores(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of what this process owns or is connected to."""
+        """Releases everything that this process owns or is connected to."""
         ...

@@ -180,8 +180,8 @@ class Approvals:
         self._timeout_s = timeout_s
         self._pending: dict[str, _Waiting] = {}
         self._sessions: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        """Holder, session, and what is allowed for it: a definition with its class, or a server's
-        tools up to a class."""
+        """Holder, session and subject of an answer: a definition with its class, or the tools of
+        a server up to a class."""
 
     @property
     def pending(self) -> list[PendingApproval]:
@@ -209,7 +209,7 @@ class Approvals:
         return waiting.shown
 
     def end_session(self, session: str) -> None:
-        """Forgets what was allowed for a session."""
+        """Forgets the answers for a session."""
         for key in [key for key in self._sessions if key[1] == session]:
             del self._sessions[key]
 

@@ -77,12 +77,6 @@ PUBLIC_STATS = ("model", "modelLoaded", "device", "signals", "degraded")
 
 def search_stats(index: LiveIndex[Any], semantic: SemanticSignal) -> dict[str, object]:
     """Returns how much is indexed, by which model, and how much was computed or remembered."""
-    try:
-        loaded, refused = semantic.model.loaded, ""
-    except ModelError as error:
-        loaded, refused = None, str(error)
-    encoder = loaded.encoder if loaded else None
-    identity = None if loaded else semantic.model.identify()
     counters = semantic.counters
     queries = counters.queries_embedded + counters.queries_remembered
     documents = counters.documents_embedded + counters.documents_from_cache
@@ -90,15 +84,27 @@ def search_stats(index: LiveIndex[Any], semantic: SemanticSignal) -> dict[str, o
         "toolsIndexed": index.indexed,
         "toolsWaiting": index.waiting,
         "embeddingsCached": semantic.embedded,
+        **_model_stats(semantic.model),
+        "documentsEmbedded": counters.documents_embedded,
+        "documentsFromCache": counters.documents_from_cache,
+        "cacheHitRate": round(counters.documents_from_cache / documents, 4) if documents else None,
+        "queryCacheHitRate": round(counters.queries_remembered / queries, 4) if queries else None,
+    }
+
+
+def _model_stats(model: LazyModel) -> dict[str, object]:
+    try:
+        loaded, refused = model.loaded, ""
+    except ModelError as error:
+        loaded, refused = None, str(error)
+    encoder = loaded.encoder if loaded else None
+    identity = None if loaded else model.identify()
+    return {
         "model": encoder.name if encoder else identity.name if identity else None,
         "modelLoaded": encoder is not None,
         "device": encoder.device if encoder else None,
         "signals": ["semantic", "fuzzy"] if encoder or not (loaded or refused) else ["fuzzy"],
         "degraded": refused or (loaded.degraded if loaded else "") or None,
-        "documentsEmbedded": counters.documents_embedded,
-        "documentsFromCache": counters.documents_from_cache,
-        "cacheHitRate": round(counters.documents_from_cache / documents, 4) if documents else None,
-        "queryCacheHitRate": round(counters.queries_remembered / queries, 4) if queries else None,
     }
 
 
@@ -141,7 +147,7 @@ class HealthMonitor:
         self._follower = follower
         self._catalogue = catalogue
         self._was_complete = False
-        """Whether all tools were indexed once: from then on a change costs only what is new."""
+        """Whether all tools were indexed once: from then on a change costs only the new ones."""
 
     @property
     def database(self) -> DatabaseState | None:

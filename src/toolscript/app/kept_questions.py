@@ -102,7 +102,7 @@ class KeptQuestions:
         self._records.write(_NAME, content)
 
 
-async def measured(
+async def measure(
     questions: list[KeptQuestion],
     search: Callable[[SearchRequest], Awaitable[Found]],
     grant: Grant,

@@ -25,7 +25,7 @@ class OutputChecks:
         self._warned: set[str] = set()
 
     async def check(self, tool: ToolSpec, result: dict[str, Any]) -> None:
-        """Logs a warning where the result is not what the tool's schema says.
+        """Logs a warning if the result does not fit the tool's schema.
 
         Does not look at a large result, and stops after as many steps as arguments may take.
         """
@@ -38,9 +38,9 @@ class OutputChecks:
             return
         content = result["structuredContent"]
         try:
-            found = _found(schema, content, Budget(QUICK_STEPS, final=False))
+            found = _mismatch(schema, content, Budget(QUICK_STEPS, final=False))
         except OverBudgetError:
-            at_length = partial(_found_at_length, schema, content)
+            at_length = partial(_mismatch_at_length, schema, content)
             found = await anyio.to_thread.run_sync(at_length, limiter=ONE_AT_A_TIME)
         if found:
             self._warn(tool, found)
@@ -55,19 +55,19 @@ class OutputChecks:
         )
 
 
-def _found_at_length(schema: dict[str, Any], content: Any) -> str:
+def _mismatch_at_length(schema: dict[str, Any], content: Any) -> str:
     try:
-        return _found(schema, content, Budget(MAX_STEPS))
+        return _mismatch(schema, content, Budget(MAX_STEPS))
     except OverBudgetError:
         return ""
 
 
-def _found(schema: dict[str, Any], content: Any, budget: Budget) -> str:
-    return "; ".join(map(_told, errors(schema, content, budget, 1)))
+def _mismatch(schema: dict[str, Any], content: Any, budget: Budget) -> str:
+    return "; ".join(map(_describe, errors(schema, content, budget, 1)))
 
 
-def _told(error: "ValidationError") -> str:
-    """Returns where in the schema it says otherwise; nothing of the result, which may be secret."""
+def _describe(error: "ValidationError") -> str:
+    """Returns the place in the schema; nothing of the result, which may be secret."""
     place = "/".join(str(part) for part in error.absolute_schema_path)
     # The name that is missing is the schema's own.
     missing = f" ({error.message})" if error.validator == "required" else ""

@@ -73,7 +73,7 @@ class ResultStore:
                 self._kept.popitem()[1].file.close()
 
     def _forget(self) -> None:
-        """Drops what is too old or too much."""
+        """Drops the results that are too old or too many."""
         kept = self._kept
         for handle in [handle for handle, each in kept.items() if each.until <= self._now()]:
             kept.pop(handle).file.close()

@@ -1,7 +1,7 @@
 """Validates arguments against a third party's JSON Schema within a budget of steps.
 
 A schema of a few kilobytes can ask for more work than any machine does. So every visit to
-a subschema costs steps, and what cannot be counted that way is left to the server that
+a subschema costs steps, and rules that cannot be counted that way are left to the server that
 wrote it: regular expressions, and the keywords that search or loop within one visit.
 """
 
@@ -64,7 +64,7 @@ _BUDGET: ContextVar[Budget] = ContextVar("_BUDGET")
 def errors(
     schema: Mapping[str, Any], arguments: Mapping[str, Any], budget: Budget, most: int
 ) -> "list[ValidationError]":
-    """Return the first ``most`` errors; none where schema or arguments are of no use for it.
+    """Return the first ``most`` errors; none if schema or arguments are of no use for it.
 
     The texts in them are short, whatever the arguments hold. Raises `OverBudgetError`.
     """
@@ -73,7 +73,7 @@ def errors(
 
     token = _BUDGET.set(budget)
     try:
-        compiled = _compiled(msgspec.json.encode(schema))
+        compiled = _compile(msgspec.json.encode(schema))
         if compiled is None:
             return []
         validator, budget.nodes = compiled
@@ -92,7 +92,7 @@ def errors(
 
 
 @lru_cache(_CACHED)
-def _compiled(encoded: bytes) -> "tuple[Validator, int] | None":
+def _compile(encoded: bytes) -> "tuple[Validator, int] | None":
     """A schema's validator and its number of nodes, or None if it cannot be used."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - see errors
     from jsonschema.validators import validator_for  # pyright: ignore[reportUnknownVariableType]  # noqa: PLC0415 - untyped upstream
@@ -132,14 +132,14 @@ def _counting(dialect: "type[Validator]", ignored: tuple[str, ...]) -> "Callable
         validators=keywords,
         type_checker=dialect.TYPE_CHECKER,
         id_of=plain.ID_OF,
-        applicable_validators=_visited(plain._APPLICABLE_VALIDATORS),  # noqa: SLF001 - it has no other name
+        applicable_validators=_visit(plain._APPLICABLE_VALIDATORS),  # noqa: SLF001 - it has no other name
     )
     # The library's own would leave for another class at every "$schema" on the way.
     made.evolve = attrs.evolve
     return made
 
 
-def _visited(applicable: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _visit(applicable: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def visit(schema: Mapping[str, Any]) -> Any:
         budget = _BUDGET.get()
         size = len(schema) + sum(_length(value) for value in schema.values())
@@ -158,7 +158,7 @@ def _length(value: Any) -> int:
 
 
 def _by_item(name: str, keyword: _Keyword) -> _Keyword:
-    """Spend steps for what is looped over, and leave out what cannot be counted so."""
+    """Spends steps for loops, and leaves out keywords that cannot be counted so."""
 
     def check(
         validator: Any, value: Any, instance: Any, schema: Any
@@ -229,28 +229,28 @@ class _List(list[Any]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"[{', '.join(_shown(self, _quoted))}]"
+        return f"[{', '.join(_show_some(self, _quote))}]"
 
 
 class _Object(dict[Any, Any]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"{{{', '.join(_shown(self.items(), _pair))}}}"
+        return f"{{{', '.join(_show_some(self.items(), _pair))}}}"
 
 
-def _shown(items: Iterable[Any], show: Callable[[Any], str]) -> Iterator[str]:
+def _show_some(items: Iterable[Any], show: Callable[[Any], str]) -> Iterator[str]:
     for index, item in enumerate(items):
         yield "…" if index == _SHOWN_ITEMS else show(item)
         if index == _SHOWN_ITEMS:
             return
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     if isinstance(value, list | dict):
         return "[…]" if isinstance(value, list) else "{…}"
     return repr(value[:_SHOWN] if isinstance(value, str) else value)
 
 
 def _pair(pair: tuple[Any, Any]) -> str:
-    return f"{_quoted(pair[0])}: {_quoted(pair[1])}"
+    return f"{_quote(pair[0])}: {_quote(pair[1])}"

@@ -1,4 +1,4 @@
-"""What one caller may see and use of the servers and their tools, and what to say of the rest."""
+"""The servers and tools that one caller may see and use, and the messages about the others."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -141,7 +141,7 @@ class ScopedCatalogue:
             Review(tools, known.values(), servers, lambda tool: catalogue.accepted_at(tool.id))
         )
 
-    def known(self, identifiers: Iterable[str]) -> dict[str, KnownTool]:
+    def tools_by_id(self, identifiers: Iterable[str]) -> dict[str, KnownTool]:
         """Returns those of the caller's tools that have these ids, by id."""
         catalogue, allows = self.gateway.catalogue, self._allows()
         found = (catalogue.tools.get(identifier) for identifier in identifiers)
@@ -161,10 +161,10 @@ class ScopedCatalogue:
             return builtin.spec.server
         # A tool that is not granted is the same as one that is not there.
         server = self._server_in(name)
-        return server if server in self._configured() and self.grant.shows(server) else ""
+        return server if server in self._server_names() and self.grant.shows(server) else ""
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
-        """Returns what must not be shown of a call of the tool of a name: see `redact`."""
+        """Returns the secrets of the server that a tool's name belongs to: see `redact`."""
         return self.gateway.secrets_of(self.server_of(name))
 
     def result_limit(self, tool: ToolSpec) -> int:
@@ -356,7 +356,7 @@ class ScopedCatalogue:
             return replace(status, tools=theirs)
         return replace(status, tools=theirs, rejected=(), held=0, reordered=0)
 
-    def _configured(self) -> set[str]:
+    def _server_names(self) -> set[str]:
         """Returns the names of all servers of the configuration, also of those that are invalid."""
         config = self.gateway.config
         return {each.name for each in config.servers} | {each.server for each in config.problems}
@@ -366,7 +366,7 @@ class ScopedCatalogue:
 
         A colon parts it from the tool's name, too, and a server's name may have one.
         """
-        known = [s for s in self._configured() if name.startswith((f"{s}{SEPARATOR}", f"{s}:"))]
+        known = [s for s in self._server_names() if name.startswith((f"{s}{SEPARATOR}", f"{s}:"))]
         return max(known, key=len, default=re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
 
     def _unknown(self, name: str) -> str:

@@ -91,7 +91,7 @@ class Searches:
         if history is not None and not request.skills:
             history.record_search(request.text, [hit.document.id for hit in result.hits])
         shown = (*result.hits, result.below, result.why and result.why.hit)
-        tools = catalogue.known(hit.document.id for hit in shown if hit)
+        tools = catalogue.tools_by_id(hit.document.id for hit in shown if hit)
         # A tool may have been withdrawn while the search went on.
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
         missing = catalogue.not_searched(request.servers)

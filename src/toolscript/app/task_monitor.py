@@ -1,6 +1,6 @@
 """Monitors background tasks: logs one that raises, and reports that the process has failed.
 
-What one file, one server or one call does wrong is contained where it happens. A task that
+A fault of one file, one server or one call is contained there. A task that
 raises in spite of that is a fault of ours, and the process cannot do its work any more: it is
 logged with its traceback, `TaskMonitor.failure` says so from then on, and the process ends.
 """
@@ -38,7 +38,7 @@ class TaskMonitor:
         return RUNNING in self._states.values()
 
     async def run(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Do a task's work; what it raises becomes the `TaskDiedError` that is raised instead."""
+        """Does a task's work; raises its error as a `TaskDiedError`."""
         self._states[name] = RUNNING
         try:
             await work()
@@ -77,7 +77,7 @@ async def run_unless(
 ) -> _T:
     """Returns the result of ``work``; cancels it and raises ``error()`` if ``stop`` returns first.
 
-    Raises what ``work`` raises, without the wrapping of a task group.
+    Raises the errors of ``work``, without the wrapping of a task group.
     """
     results: list[_T] = []
     problem: Exception | None = None

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What is read from one server's tools."""
+    """The documents and references of one server's tools."""
 
     tools: tuple[ToolSpec, ...]
     held: tuple[HeldTool, ...]
@@ -58,9 +58,9 @@ class ToolFeed:
         return await self._gateway.changed(seen)
 
     def documents(self, catalogue: Catalogue) -> Sequence[Document]:
-        """See `Feed`. What the tools' schemas say of each other goes into the graph.
+        """See `Feed`. References between the tools' schemas go into the graph.
 
-        Held tools are among them as they were accepted: searches say so where one would answer.
+        Held tools are among them as they were accepted: searches say so if one would answer.
         Only servers whose entries have changed are read again; the documents of the others are
         the same objects as before.
         """

@@ -53,7 +53,7 @@ class ToolPermissions:
         rule = self.rule(grant, tool)
         if rule is None:
             return default_decision(tool.tool_class), ""
-        return rule.decision, stated(rule)
+        return rule.decision, clause_of(rule)
 
     def denied(self, grant: Grant) -> frozenset[str]:
         """Returns the ids of the granted tools that rules deny: they are not found either."""
@@ -116,7 +116,7 @@ class ToolPermissions:
         return sources_for(config.permissions, config.profiles, grant)
 
 
-def stated(rule: PermissionRule) -> str:
+def clause_of(rule: PermissionRule) -> str:
     """Returns a rule as a clause: ``permissions says ask for destructive tools``."""
     what = f"{rule.tool_class} tools" if rule.tool_class else rule.pattern
     return f"{rule.origin or 'a rule'} says {rule.decision} for {what}"

@@ -314,7 +314,7 @@ async def list_tools(app: App, request: Request) -> Any:
     asked = request.query_params
     one = asked.get("tool")
     specs = catalogue.tools(asked.get("server")) if one is None else [catalogue.tool(one)]
-    known = catalogue.known(spec.id for spec in specs).values()
+    known = catalogue.tools_by_id(spec.id for spec in specs).values()
     notes = None
     if flag(request, "notes"):
         notes = await anyio.to_thread.run_sync(catalogue.notes, specs)

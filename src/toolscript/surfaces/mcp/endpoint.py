@@ -203,7 +203,7 @@ class ToolEndpoint:
             return catalogue.tools()
         pinned = [tool for tool in catalogue.pinned() if tool.is_for_models]
         shown = {tool.id for tool in pinned}
-        chosen = catalogue.known(sorted(set(context.session.chosen) - shown))
+        chosen = catalogue.tools_by_id(sorted(set(context.session.chosen) - shown))
         return [*pinned, *(tool.spec for tool in chosen.values())]
 
     async def _search(self, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -264,7 +264,7 @@ class ToolEndpoint:
                 missing.append(error)
         if missing and not tools:
             raise missing[0]
-        known = self._catalogue(context).known(tool.id for tool in tools)
+        known = self._catalogue(context).tools_by_id(tool.id for tool in tools)
         described = [wire.described(each) for each in known.values() if each.spec.is_for_models]
         problems = {"missing": [str(error) for error in missing]} if missing else {}
         return self._json({"tools": described, **problems})

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.kept_questions import KeptQuestion, KeptQuestions, QuestionResults, measured
+from toolscript.app.kept_questions import KeptQuestion, KeptQuestions, QuestionResults, measure
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, RangeError, ToolscriptError
@@ -161,7 +161,7 @@ def _request(request: Request, answer: SearchScreen, view: View) -> SearchReques
 
 def prices(catalogue: ScopedCatalogue, identifiers: list[str]) -> dict[str, int]:
     """Returns the cost of listing each tool, in estimated tokens, by id."""
-    known = catalogue.known(identifiers)
+    known = catalogue.tools_by_id(identifiers)
     return {name: price(tool.spec) for name, tool in known.items()}
 
 
@@ -182,7 +182,7 @@ async def kept_questions(app: App, request: Request) -> Any:
     least = OPTION["threshold"].parse(given(request, "least") or 0.8, "least")
     done: QuestionResults | UnsetType = UNSET
     if flag(request, "measure"):
-        done = await measured(questions, app.search, grant_of(request))
+        done = await measure(questions, app.search, grant_of(request))
     return QuestionsScreen(
         questions=questions,
         file=kept.place,

@@ -71,7 +71,7 @@ async def tool_screen(app: App, request: Request) -> Any:
     notes = await anyio.to_thread.run_sync(catalogue.notes, [spec])
     calls = await _calls(app, request, {spec.id, catalogue.exposed.get(spec.id, spec.id)})
     return ToolScreen(
-        tool=tool_answer(catalogue.known([spec.id])[spec.id], notes),
+        tool=tool_answer(catalogue.tools_by_id([spec.id])[spec.id], notes),
         tokens=price(spec),
         code=await catalogue.code(spec, example),
         curl=f"curl {shlex.quote(url)}{token} --json {shlex.quote(given)}",
