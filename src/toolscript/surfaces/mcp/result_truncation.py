@@ -230,21 +230,30 @@ def _excerpt(
     more = len(omitted) - len(shown)
     notes += [f"Left out: {path}, {block.note}" for path, block in shown]
     notes += [f"Left out: {more} more"] if more else []
-    ways = ["lines (such as '61-120')", "grep"] if kept.text else []
-    found = _ROWS.match(form)
-    paths = [f"{found[1] or ''}[0:20]"] if found else []
-    ways += [f"path (such as '{path}')" for path in [*paths, *omitted][:1]]
     if handle:
-        ways_shown = " or ".join(ways)
-        notes.append(f"For more, within an hour: {MORE} with handle '{handle}' and {ways_shown}.")
-    parameters = (tool.input_schema or {}).get("properties")
-    names = cast("_Raw", parameters) if isinstance(parameters, dict) else {}
-    less = [printable(name, 40) for name in names if _LESS.fullmatch(name)][:_MAX_LESS]
+        ways = " or ".join(_ways(kept, form, omitted))
+        notes.append(f"For more, within an hour: {MORE} with handle '{handle}' and {ways}.")
+    less = _limiting_parameters(tool)
     notes += [f"Or call {tool.id} for less: it takes {', '.join(less)}."] if less else []
     if kept.text:
         head = lines.at(1, len(lines), kept.limit // _PART)
         notes += [f"It begins ({head.label}):", head.text]
     return "\n".join(notes)
+
+
+def _ways(kept: StoredResult, form: str, omitted: Mapping[str, _Block]) -> list[str]:
+    """Returns the parameters by which a model reads more of a result, each with an example."""
+    rows = _ROWS.match(form)
+    paths = [f"{rows[1] or ''}[0:20]"] if rows else []
+    by_path = [f"path (such as '{path}')" for path in [*paths, *omitted][:1]]
+    return [*(["lines (such as '61-120')", "grep"] if kept.text else []), *by_path]
+
+
+def _limiting_parameters(tool: ToolSpec) -> list[str]:
+    """Returns the parameters of a tool that may make its answers shorter."""
+    parameters = (tool.input_schema or {}).get("properties")
+    names = cast("_Raw", parameters) if isinstance(parameters, dict) else {}
+    return [printable(name, 40) for name in names if _LESS.fullmatch(name)][:_MAX_LESS]
 
 
 class _Part(NamedTuple):
