@@ -12,6 +12,7 @@ that needs it for each step in between, if it is declared, and `SUPPOSED` if tha
 was inferred.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -58,13 +59,17 @@ def rerank_by_context(trace: Trace) -> Column | None:
             return None
         text = f"the graph says {graph[row]:.2f}, and weighs {1 - alpha:.2f}"
         decides = (1.0 - alpha) * float(graph[row]) > alpha * float(own[row])
-        earlier = (column.evidence(row) for column in before)
-        stronger = any(each.step in _STRONGER for each in earlier if each)
-        goes_with = decides and not stronger and request.context
+        goes_with = decides and not _has_stronger(before, row) and request.context
         phrase = f"Goes with {goes_with[-1]}" if goes_with else ""
         return Evidence("context", text, phrase, signals)
 
     return Column(scores[None], evidence, alpha)
+
+
+def _has_stronger(columns: Sequence[Column], row: int) -> bool:
+    """Returns whether a step has a reason that stands before that of the context."""
+    evidence = (column.evidence(row) for column in columns)
+    return any(each.step in _STRONGER for each in evidence if each)
 
 
 def _raise_needed(trace: Trace, scores: Scores, graph: ToolGraph) -> tuple[Scores, Needs]:

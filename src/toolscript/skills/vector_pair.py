@@ -9,7 +9,7 @@ vectors are in a cache, and computed again if they are lost or another model ans
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -148,18 +148,7 @@ class VectorPair:
             return
         texts = {f"{path}#{n}": text for path in files for n, text in enumerate(files[path])}
         digests = {each: hashlib.sha256(text.encode()).hexdigest() for each, text in texts.items()}
-        cache = self._cache()
-        known = self._vectors if encoder.name == self._name else {}
-        known = (cache.load(encoder.name, digests) if cache else {}) | known
-        missing = [
-            e for e, digest in digests.items() if e not in known or known[e].digest != digest
-        ]
-        embedded = encoder.documents([texts[each] for each in missing])
-        for each, vector in zip(missing, embedded, strict=True):
-            known[each] = CachedVector(digests[each], vector)
-        vectors = {each: known[each] for each in texts}
-        if cache and missing:
-            cache.save(encoder.name, vectors, keep=lambda each: path_of(each) not in files)
+        vectors = self._embed(encoder, texts, digests, files)
         self._name, self._files, self._vectors = encoder.name, files, vectors
         self._seen = seen  # only now: what could not be embedded is looked at again
         self._semantic.take(encoder.name, dict(vectors))
@@ -167,6 +156,32 @@ class VectorPair:
             Document(id=each, parent_id=path_of(each), server=BUILTIN, name=each, digest=digest)
             for each, digest in digests.items()
         )
+
+    def _embed(
+        self,
+        encoder: Encoder,
+        texts: dict[str, str],
+        digests: dict[str, str],
+        files: Collection[str],
+    ) -> dict[str, CachedVector]:
+        """Returns the vectors of texts by id; computes those that are not cached, and saves all.
+
+        The cache keeps the vectors of other files than ``files``.
+        """
+        cache, vectors = self._cache(), dict[str, CachedVector]()
+        if cache:
+            vectors |= cache.load(encoder.name, digests)
+        if encoder.name == self._name:
+            vectors |= self._vectors
+        cached = {key for key, entry in vectors.items() if entry.digest == digests.get(key)}
+        missing = [key for key in texts if key not in cached]
+        rows = encoder.documents([texts[key] for key in missing])
+        for key, row in zip(missing, rows, strict=True):
+            vectors[key] = CachedVector(digests[key], row)
+        vectors = {key: vectors[key] for key in texts}
+        if cache and missing:
+            cache.save(encoder.name, vectors, keep=lambda key: path_of(key) not in files)
+        return vectors
 
 
 def path_of(identifier: str) -> str:
