@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -115,7 +115,9 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     def is_for_models(self) -> bool:
         """Whether models may use it. An MCP App has tools for its own page alone (SEP-1865)."""
         ui: Any = (self.meta or {}).get("ui")
-        visibility: Any = ui.get("visibility") if isinstance(ui, dict) else None
+        if not isinstance(ui, dict):
+            return True
+        visibility: Any = cast("dict[str, Any]", ui).get("visibility")
         return not isinstance(visibility, list) or "model" in visibility
 
     @property

@@ -29,7 +29,7 @@ def test_models_neither_find_nor_call_them(url: str, cli: Cli) -> None:
         found = text_of(await client.call_tool("search_tools", {"query": "refresh chart"}))
         assert "charts__show_chart" in found
         assert "refresh_chart" not in found
-        call = {"tool": "charts__refresh_chart", "arguments": {}}
+        call: dict[str, Any] = {"tool": "charts__refresh_chart", "arguments": {}}
         for name in ("read_tool", "call_tool", "call_destructive_tool"):
             refused = await client.call_tool(name, call)
             assert refused.is_error
