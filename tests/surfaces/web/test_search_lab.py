@@ -239,7 +239,7 @@ def test_the_file_of_questions_is_that_of_the_benchmark(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at most"):
         kept.keep("read “it”", "a__more")
     records.path("questions").write_text("no JSON\n")
-    with pytest.raises(InputError, match=r"queries\.jsonl"):
+    with pytest.raises(InputError, match=r"questions\.jsonl"):
         kept.all()
 
 
