@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from toolscript.retrieval.ranker import OfferedTool, RankedTool, Ranker
     from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
     from toolscript.skills.vector_pair import VectorPair
-    from toolscript.types import Document, Hit, SearchRequest, SearchResult, ToolSpec
+    from toolscript.types.search import Document, Hit, SearchRequest, SearchResult
+    from toolscript.types.tools import ToolSpec
 
 __all__ = [
     "App",
@@ -78,7 +79,8 @@ _MODULES = {
     "retrieval.ranker": ("OfferedTool", "RankedTool", "Ranker"),
     "retrieval.semantic.semantic_signal": ("SemanticSignal",),
     "skills.vector_pair": ("VectorPair",),
-    "types": ("Document", "Hit", "SearchRequest", "SearchResult", "ToolSpec"),
+    "types.search": ("Document", "Hit", "SearchRequest", "SearchResult"),
+    "types.tools": ("ToolSpec",),
 }
 """Where each name is imported from; the imports above say the same to type checkers."""
 
