@@ -79,7 +79,7 @@ def _check(
         if not found:
             return arguments
         wanted: dict[tuple[str | int, ...], set[str]] = {}
-        for path, types in chain.from_iterable(map(_wanted_types, found)):
+        for path, types in chain.from_iterable(map(_find_expected_types, found)):
             wanted.setdefault(path, set()).update(types)
         read = arguments
         for path, types in wanted.items():
@@ -88,14 +88,16 @@ def _check(
             break
         arguments = read
         found = errors(schema, arguments, budget, _MAX_ERRORS + 1)
-    raise ArgumentsError(f"{name}: {'; '.join(_told(found))}. {usage(schema)}")
+    raise ArgumentsError(f"{name}: {'; '.join(_describe(found))}. {usage(schema)}")
 
 
-def _wanted_types(error: "ValidationError") -> Iterator[tuple[tuple[str | int, ...], set[str]]]:
+def _find_expected_types(
+    error: "ValidationError",
+) -> Iterator[tuple[tuple[str | int, ...], set[str]]]:
     """Yields the places that want another type, with the types one of which would fit."""
     if error.validator in {"anyOf", "oneOf"}:
         for branch in error.context or ():
-            yield from _wanted_types(branch)
+            yield from _find_expected_types(branch)
     elif error.validator == "type":
         wanted: Any = error.validator_value
         types = {wanted} if isinstance(wanted, str) else set(cast("list[str]", wanted))
@@ -215,7 +217,7 @@ def prepare() -> None:
     errors({}, {}, Budget(MAX_STEPS), 1)
 
 
-def _told(found: "list[ValidationError]") -> list[str]:
+def _describe(found: "list[ValidationError]") -> list[str]:
     more = ["and more"] if len(found) > _MAX_ERRORS else []
     return [*map(_mistake, found[:_MAX_ERRORS]), *more]
 

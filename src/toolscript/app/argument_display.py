@@ -52,9 +52,9 @@ class _Shortening:
             for key, member in members.items():
                 if self._room <= 0:
                     more = self._more(len(members) - len(shown), "keys")
-                    shown[self._unused_name("…", shown)] = more
+                    shown[self._choose_name("…", shown)] = more
                     break
-                name = self._unused_name(self._text(key), shown)
+                name = self._choose_name(self._text(key), shown)
                 shown[name] = self.shorten(member, depth - 1)
             return shown
         if isinstance(value, list):
@@ -68,7 +68,7 @@ class _Shortening:
         self._room -= len(str(value)) + 1
         return value
 
-    def _unused_name(self, name: str, shown: dict[str, Any]) -> str:
+    def _choose_name(self, name: str, shown: dict[str, Any]) -> str:
         """Returns a name for a key; another one that was cut or blanked may look the same."""
         while name in shown:
             name += "'"

@@ -96,7 +96,7 @@ def _spell(kind: tree.Type, declarations: _Declarations, hint: str) -> str:
 
 def _constant(kind: tree.Constant) -> str:
     if kind.kind == "string":
-        return f"Literal[{_quoted(json.loads(kind.json))}]"
+        return f"Literal[{_quote(json.loads(kind.json))}]"
     if kind.kind == "number":
         return "float"
     word = {"null": "None", "true": "Literal[True]", "false": "Literal[False]"}
@@ -119,7 +119,7 @@ def _object(kind: tree.Object, declarations: _Declarations, hint: str) -> str:
     return name if kind.extra is None else f"{name} | dict[str, Any]"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Returns a string of Python."""
     dumped = json.dumps(text, ensure_ascii=False)
     return dumped if dumped.isprintable() else repr(text)
@@ -156,7 +156,7 @@ def _call(name: str, lines: list[tuple[tree.Field, str, str]], declarations: _De
     written = [f"{name} = TypedDict(", f'    "{name}",', "    {"]
     for field, annotation, remark in lines:
         written += [f"        # {line}" for line in _comment_lines(field, declarations)]
-        written.append(f"        {_quoted(field.name)}: {_quoted(annotation)},{remark}")
+        written.append(f"        {_quote(field.name)}: {_quote(annotation)},{remark}")
     return "\n".join([*written, "    },", ")", "\n"])
 
 
@@ -245,7 +245,7 @@ def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
         if type(kind) is tree.Object and kind.extra is None and (kind.fields or kind.sealed):
             _declare(whole, kind, declarations, local)
             continue
-        alias = _quoted(_spell(kind, declarations, local))
+        alias = _quote(_spell(kind, declarations, local))
         declarations.written.append(f"{whole}: TypeAlias = {alias}{declarations.remark()}\n\n")
     return declarations.written
 
@@ -262,7 +262,7 @@ def _method(
     return [
         f"    async def {method}(self, params: {stem}Params{optional}) -> {result}:",
         *_docstring(text_lines, " " * 8),
-        f"        return await _answer({_quoted(tool.id)}, params{request})\n",
+        f"        return await _answer({_quote(tool.id)}, params{request})\n",
     ]
 
 
@@ -277,7 +277,7 @@ def _literal(value: Any) -> str:
     """Returns a JSON value as Python."""
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
-        return f"{{{', '.join(f'{_quoted(name)}: {_literal(each)}' for name, each in pairs)}}}"
+        return f"{{{', '.join(f'{_quote(name)}: {_literal(each)}' for name, each in pairs)}}}"
     if isinstance(value, list):
         return f"[{', '.join(_literal(each) for each in cast('list[Any]', value))}]"
-    return _quoted(value) if isinstance(value, str) else repr(value)
+    return _quote(value) if isinstance(value, str) else repr(value)

@@ -27,7 +27,7 @@ class References:
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
             return self._labels.get((id(target), fragment), NOWHERE)
-        return target if target is NOWHERE else _pointed(target, fragment.split("/")[1:])
+        return target if target is NOWHERE else _follow(target, fragment.split("/")[1:])
 
     @cached_property
     def _labels(self) -> dict[tuple[int, str], Any]:
@@ -56,7 +56,7 @@ class References:
         return labels
 
 
-def _pointed(document: Any, parts: list[str]) -> Any:
+def _follow(document: Any, parts: list[str]) -> Any:
     for part in parts:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict) and key in document:

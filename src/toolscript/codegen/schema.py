@@ -92,7 +92,7 @@ class _Reader:
         """Name → type; None while it is being read."""
         self._levels = 0
         """Schemas that are being read, one for the sake of the other."""
-        merging = tree.Intersection(self._resolved, self._is_spent)
+        merging = tree.Intersection(self._resolve, self._is_spent)
         self._both, self._offered = merging.of, merging.offered
 
     def finished(self, root: tree.Type) -> tree.Shape:
@@ -119,15 +119,15 @@ class _Reader:
             return tree.LARGE
         schema = cast("_Schema", schema)
         self._levels += 1
-        read = self._by_type if _COMBINING.isdisjoint(schema) else self._combined
+        read = self._by_type if _COMBINING.isdisjoint(schema) else self._combine
         kind = read(schema, depth)
         self._levels -= 1
         return kind
 
     # Several statements about one value
 
-    def _combined(self, schema: _Schema, depth: int) -> tree.Type:
-        reference = self._referred(schema)
+    def _combine(self, schema: _Schema, depth: int) -> tree.Type:
+        reference = self._follow_reference(schema)
         if reference is not None and self._alone:
             return reference
         merged = self._own(schema, depth)
@@ -228,7 +228,7 @@ class _Reader:
 
     # References
 
-    def _referred(self, schema: _Schema) -> tree.Type | None:
+    def _follow_reference(self, schema: _Schema) -> tree.Type | None:
         for key in _REFERRING:
             if key in schema:
                 return self._reference(schema[key])
@@ -255,7 +255,7 @@ class _Reader:
         self._types[name] = None
         self._types[name] = self.read(self._targets[name])
 
-    def _resolved(self, kind: tree.Type) -> tree.Type | None:
+    def _resolve(self, kind: tree.Type) -> tree.Type | None:
         if type(kind) is not tree.Reference:
             return kind
         if kind.name not in self._types and self._levels <= tree.MAX_DEPTH:

@@ -209,10 +209,10 @@ class Intersection:
     def _of_referred(self, one: Type, other: Type, depth: int) -> Type:
         if one == other:
             return one
-        first, second = self._copied(one), self._copied(other)
+        first, second = self._copy(one), self._copy(other)
         return self.of(first, second, depth + 1)
 
-    def _copied(self, kind: Type) -> Type:
+    def _copy(self, kind: Type) -> Type:
         """Returns a type with a reference replaced by its target."""
         if type(kind) is not Reference:
             return kind
@@ -278,7 +278,7 @@ class Intersection:
         if self._is_spent(1) or depth > MAX_DEPTH:
             return LARGE
         if type(kind) is Reference:
-            return self.offered(self._copied(kind), others, depth + 1)
+            return self.offered(self._copy(kind), others, depth + 1)
         parts = self._parts(others)
         cut = next((part for part in parts if part in _CUT), None)
         return cut or self._with_parts(kind, parts, depth)
@@ -289,7 +289,7 @@ class Intersection:
         for kind in kinds:  # the loop appends to this list
             if type(kind) is Reference and kind not in seen:
                 seen.add(kind)
-                kinds.append(self._copied(kind))
+                kinds.append(self._copy(kind))
             elif type(kind) is Union:
                 kinds += kind.members
             elif type(kind) is Unknown and kind not in _CUT:

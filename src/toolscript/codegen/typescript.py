@@ -89,7 +89,7 @@ def spell(kind: tree.Type, owner: TypeOwner, indent: str = "") -> str:
 
 def _constant(kind: tree.Constant) -> str:
     if kind.kind == "string":
-        return _quoted(json.loads(kind.json))
+        return _quote(json.loads(kind.json))
     if kind.kind in {"integer", "number"} and not _is_exact(kind.json):
         return "number"
     return kind.json
@@ -144,10 +144,10 @@ def _index(kind: tree.Object, owner: TypeOwner, indent: str) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _IDENTIFIER.fullmatch(name) else _quoted(name)
+    return name if _IDENTIFIER.fullmatch(name) else _quote(name)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Returns a string of JavaScript that ends neither a Markdown block nor an HTML script."""
     dumped = json.dumps(text, ensure_ascii=False)
     if not dumped.isprintable():
@@ -253,7 +253,7 @@ def _method(tool: ToolSpec, stem: str, params: tree.Shape, *, compact: bool) -> 
     body = _COMPACT_BODY if compact else _BODY
     filled = body % {
         "path": quote(tool.id, safe=""),
-        "id": _quoted(tool.id),
+        "id": _quote(tool.id),
         "structured": ", true" if structured else "",
     }
     return "\n".join([*doc, f"    {head} {{", filled, "    }"])
@@ -262,7 +262,7 @@ def _method(tool: ToolSpec, stem: str, params: tree.Shape, *, compact: bool) -> 
 def usage(tool: ToolSpec, identifiers: Identifiers, arguments: Any = None) -> str:
     """Returns a call of the tool with these arguments; with examples of the required for None."""
     name = tool.name
-    access = f".{name}" if _IDENTIFIER.fullmatch(name) else f"[{_quoted(name)}]"
+    access = f".{name}" if _IDENTIFIER.fullmatch(name) else f"[{_quote(name)}]"
     given = _literal(sample(read(tool.input_schema)) if arguments is None else arguments)
     return f"await tools.{identifiers.camel[tool.server]}{access}({given})"
 
@@ -275,4 +275,4 @@ def _literal(value: Any) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list):
         return f"[{', '.join(_literal(each) for each in cast('list[Any]', value))}]"
-    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+    return _quote(value) if isinstance(value, str) else json.dumps(value)

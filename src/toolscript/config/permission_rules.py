@@ -36,7 +36,7 @@ def rules_of(raw: Any, origin: str, server: str = "") -> tuple[PermissionRule, .
     if raw is None:
         return ()
     if not isinstance(raw, dict):
-        raise RuleError(f"{origin} is {_shown(raw)}; expected an object of rules")
+        raise RuleError(f"{origin} is {_show(raw)}; expected an object of rules")
     entries = cast("dict[str, Any]", raw)
     if len(entries) > MAX_RULES:
         raise RuleError(f"{origin} has {len(entries)} rules; at most {MAX_RULES} are read")
@@ -46,7 +46,7 @@ def rules_of(raw: Any, origin: str, server: str = "") -> tuple[PermissionRule, .
 def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
     if value not in DECISIONS:
         expected = ", ".join(DECISIONS)
-        raise RuleError(f"{origin}.{key} is {_shown(value)}; expected one of {expected}")
+        raise RuleError(f"{origin}.{key} is {_show(value)}; expected one of {expected}")
     every = f"{literal(server)}{SEPARATOR}*" if server else "*"
     if key in TOOL_CLASSES:
         return PermissionRule(every, value, key, origin)
@@ -115,5 +115,5 @@ def literal(name: str) -> str:
     return "".join(f"[{each}]" if each in "*?[" else each for each in name)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return repr(value)[:60] if isinstance(value, str | int | float) else type(value).__name__

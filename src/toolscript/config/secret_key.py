@@ -75,10 +75,10 @@ def session_key(server: ServerSettings, data_dir: Path, config_key: str) -> Secr
     if server.secret_key:
         return SecretKey(server.secret_key, server.secret_key_previous)
     path = data_dir / "keys" / f"session-{config_key}.key"
-    return SecretKey(_kept(data_dir, path))
+    return SecretKey(_read_or_make(data_dir, path))
 
 
-def _kept(data_dir: Path, path: Path) -> str:
+def _read_or_make(data_dir: Path, path: Path) -> str:
     """Returns the key in a file; makes both if there is none that can be used."""
     try:
         check_owner(data_dir)

@@ -95,7 +95,7 @@ class Entry:
 
     def text(self, key: str) -> str:
         """Returns the string at this key; empty without the key."""
-        return self._expand(key, self._typed(key, str, "a string")) if key in self.raw else ""
+        return self._expand(key, self._convert(key, str, "a string")) if key in self.raw else ""
 
     def choice(self, key: str, *options: str) -> str:
         """Returns the option at this key; empty without the key."""
@@ -108,67 +108,67 @@ class Entry:
         """Returns the value for a message, as the file has it: variables are not expanded."""
         value = self.raw.get(key, "")
         if not isinstance(value, str) or not _TELLING.fullmatch(value):
-            return _shown(value)
+            return _show(value)
         return repr(redact(value, redactable(url_secrets(value))))[:60]
 
     def flag(self, key: str) -> bool:
         """Returns the boolean at this key; false without the key."""
-        return key in self.raw and self._typed(key, bool, "true or false")
+        return key in self.raw and self._convert(key, bool, "true or false")
 
     def port(self, key: str) -> int:
         """Returns the port at this key; 0 without the key."""
-        return self._typed(key, _Port, f"a port, 1 to {MAX_PORT}") if key in self.raw else 0
+        return self._convert(key, _Port, f"a port, 1 to {MAX_PORT}") if key in self.raw else 0
 
     def count(self, key: str) -> int:
         """Returns the number at this key; 0 without the key."""
         expected = f"a number of requests, 1 to {MAX_CONCURRENT}"
-        return self._typed(key, _Count, expected) if key in self.raw else 0
+        return self._convert(key, _Count, expected) if key in self.raw else 0
 
     def result_limit(self, key: str) -> int:
         """Returns the number of characters at this key."""
         expected = "a number of characters, {} to {}".format(*RESULT_LIMITS)
-        return self._typed(key, _ResultLimit, expected)
+        return self._convert(key, _ResultLimit, expected)
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Returns the list of strings at this key; None without the key."""
         if self.raw.get(key) is None:
             return None
-        items = self._typed(key, list[str], "a list of strings")
+        items = self._convert(key, list[str], "a list of strings")
         return tuple(self._expand(key, item) for item in items)
 
     def seconds(self, *keys: str) -> float | None:
         """Returns the duration at the first of these keys that exists; None without any."""
         key = next((key for key in keys if key in self.raw), None)
         expected = f"seconds, such as 60 and at most {MAX_TIMEOUT_S}"
-        return None if key is None else self._typed(key, _Seconds, expected)
+        return None if key is None else self._convert(key, _Seconds, expected)
 
     def idle_seconds(self, key: str) -> float | None:
         """Returns the duration at this key, 0 for never; None without the key."""
         expected = f"seconds, 0 for never and at most {MAX_TIMEOUT_S}"
-        return self._typed(key, _IdleSeconds, expected) if key in self.raw else None
+        return self._convert(key, _IdleSeconds, expected) if key in self.raw else None
 
     def mapping(self, key: str) -> dict[str, str]:
         """Returns the object at this key, its numbers and booleans as strings."""
         if self.raw.get(key) is None:
             return {}
-        entries = self._typed(key, dict[str, Any], "an object of strings")
+        entries = self._convert(key, dict[str, Any], "an object of strings")
         return {name: self._value(f"{key}.{name}", item) for name, item in entries.items()}
 
     def entry(self, key: str) -> "Entry | None":
         """Returns a reader of the object at this key; None without the key."""
         if self.raw.get(key) is None:
             return None
-        return Entry(self._typed(key, dict[str, Any], "an object"), self.environ, self.hidden)
+        return Entry(self._convert(key, dict[str, Any], "an object"), self.environ, self.hidden)
 
-    def _typed(self, key: str, kind: Any, expected: str) -> Any:
+    def _convert(self, key: str, kind: Any, expected: str) -> Any:
         try:
             return msgspec.convert(self.raw[key], kind)
         except (msgspec.ValidationError, UnicodeEncodeError):
-            raise EntryError(f"{key} is {_shown(self.raw[key])}; expected {expected}") from None
+            raise EntryError(f"{key} is {_show(self.raw[key])}; expected {expected}") from None
 
     def _value(self, key: str, value: Any) -> str:
         if not isinstance(value, str | int | float):
-            raise EntryError(f"{key} is {_shown(value)}; expected a string")
+            raise EntryError(f"{key} is {_show(value)}; expected a string")
         return self._expand(key, str(value).lower() if isinstance(value, bool) else str(value))
 
     def _expand(self, key: str, text: str) -> str:
@@ -180,7 +180,7 @@ class Entry:
             raise EntryError(f"{key} {mistake}") from None
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, str):  # in the wrong place: it may be anything
         return repr(value)[:60] if is_harmless(value) else "a string"
     kinds: dict[type, str] = {
@@ -202,7 +202,7 @@ def server(
     """
     _check_name(name)
     if not isinstance(raw, dict):
-        raise EntryError(f"the entry is {_shown(raw)}; expected an object with command or url")
+        raise EntryError(f"the entry is {_show(raw)}; expected an object with command or url")
     reader = Entry(rewrite(cast("dict[str, Any]", raw)), environ)
     if _is_off(reader):
         # A disabled entry may be unfinished, so nothing else in it is checked.
@@ -215,8 +215,8 @@ def server(
     return ServerSpec(
         name=name,
         transport=transport,
-        include_tools=_included(reader),
-        exclude_tools=_excluded(reader),
+        include_tools=_read_included(reader),
+        exclude_tools=_read_excluded(reader),
         pin_tools=reader.texts("pinTools") or (),
         classes=_classes(reader),
         auto_approve=_auto_approve(reader),
@@ -240,7 +240,7 @@ def _is_off(reader: Entry) -> bool:
     return any(key in reader.raw and reader.flag(key) == off for key, off in SWITCH_KEYS.items())
 
 
-def _included(reader: Entry) -> tuple[str, ...] | None:
+def _read_included(reader: Entry) -> tuple[str, ...] | None:
     """Returns the tools that every list of an entry includes; None without any list."""
     included: tuple[str, ...] | None = None
     for key in INCLUDE_KEYS:
@@ -252,7 +252,7 @@ def _included(reader: Entry) -> tuple[str, ...] | None:
     return included
 
 
-def _excluded(reader: Entry) -> tuple[str, ...]:
+def _read_excluded(reader: Entry) -> tuple[str, ...]:
     """Returns the tools that any list of an entry excludes."""
     return tuple(tool for key in EXCLUDE_KEYS for tool in reader.texts(key) or ())
 
@@ -262,7 +262,7 @@ def _classes(reader: Entry) -> dict[str, ToolClass]:
     stated = reader.mapping("class")
     for pattern in (each for each, given in stated.items() if given not in TOOL_CLASSES):
         expected = f"expected one of {', '.join(TOOL_CLASSES)}"
-        raise EntryError(f"class.{pattern[:60]} is {_shown(stated[pattern])}; {expected}")
+        raise EntryError(f"class.{pattern[:60]} is {_show(stated[pattern])}; {expected}")
     return cast("dict[str, ToolClass]", stated)
 
 
@@ -291,7 +291,7 @@ def _check_name(name: str) -> None:
 
 
 def _transport(reader: Entry, url: str) -> Transport:
-    key, stated = _stated(reader)
+    key, stated = _read_type(reader)
     if stated:
         known = _TRANSPORTS.get(stated.casefold())
         if known is None:
@@ -306,7 +306,7 @@ def _transport(reader: Entry, url: str) -> Transport:
     return "stdio"
 
 
-def _stated(reader: Entry) -> tuple[str, str]:
+def _read_type(reader: Entry) -> tuple[str, str]:
     """Returns the key and the value of the type that an entry states; "" if it states none."""
     key = "type" if reader.text("type") else "transport"
     return key, reader.text(key)
@@ -320,7 +320,7 @@ def _auto_approve(reader: Entry) -> bool:
 def _output(reader: Entry) -> tuple[OutputStep, ...]:
     stated = reader.texts("output") or ()
     for other in (each for each in stated if each not in {"strip", "redact"}):
-        raise EntryError(f"output has {_shown(other)}; expected strip, redact or both")
+        raise EntryError(f"output has {_show(other)}; expected strip, redact or both")
     return cast("tuple[OutputStep, ...]", tuple(sorted(set(stated), reverse=True)))
 
 

@@ -121,14 +121,14 @@ def _load(
     configs = [
         _read(p, read_file(p)[0], environ, None)
         if p == own
-        else _read(p, _trusted(p, trust), environ, p.parent)
+        else _read(p, _read_trusted(p, trust), environ, p.parent)
         for p in sources
     ]
     config = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
     return replace(config, stamp=before)
 
 
-def _trusted(path: Path, trust: TrustStore | None) -> bytes:
+def _read_trusted(path: Path, trust: TrustStore | None) -> bytes:
     if trust is None:
         raise ConfigUntrustedError(f"{path} is not trusted; name it as the configuration to use")
     return trust.read(path)
@@ -149,18 +149,18 @@ def _merge(project: Config, user: Config) -> Config:
         else (project.skills or ()) + (user.skills or ()),
         skills_problem=project.skills_problem or user.skills_problem,
         permissions=(
-            *(_limited(rules, own_names) for rules in project.permissions),
+            *(_limit(rules, own_names) for rules in project.permissions),
             *user.permissions,
         ),
         profiles={
-            **{name: _limited(rules, own_names) for name, rules in project.profiles.items()},
+            **{name: _limit(rules, own_names) for name, rules in project.profiles.items()},
             **user.profiles,
         },
         key_problems=project.key_problems + user.key_problems,
     )
 
 
-def _limited(
+def _limit(
     rules: tuple[PermissionRule, ...], servers: AbstractSet[str]
 ) -> tuple[PermissionRule, ...]:
     """Returns a project's rules, which allow calls of the project's ``servers`` only.

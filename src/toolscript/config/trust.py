@@ -91,13 +91,13 @@ class ProjectFile:
         servers = self.servers()
         for name, digest in _digests(servers).items():
             state = "new" if name not in known else "same" if known[name] == digest else "changed"
-            yield state, _shown(name), describe(servers[name])
+            yield state, _show(name), describe(servers[name])
         for name in known.keys() - servers.keys():
-            yield "gone", _shown(name), ""
+            yield "gone", _show(name), ""
         document = parsed(self.path, self.data)
         for key in ("skills", "permissions", "profiles"):
             if document.get(key):
-                yield "", f"({key})", _shown(json.dumps(document[key]))
+                yield "", f"({key})", _show(json.dumps(document[key]))
 
 
 class TrustStore:
@@ -112,7 +112,7 @@ class TrustStore:
 
     def decision(self, path: Path) -> Decision | None:
         """Returns the decision about a file, of any content; None without one."""
-        stored = _stored(self.record(path))
+        stored = _read_decision(self.record(path))
         return stored if stored and stored.path == encodable(str(placed(path))) else None
 
     def read(self, path: Path) -> bytes:
@@ -152,7 +152,7 @@ class TrustStore:
 
     def all(self) -> list[Decision]:
         """Returns every decision, by path."""
-        decisions = map(_stored, (self.data_dir / "trust").glob("trust-*.json"))
+        decisions = map(_read_decision, (self.data_dir / "trust").glob("trust-*.json"))
         return sorted(filter(None, decisions), key=lambda decision: decision.path)
 
 
@@ -203,7 +203,7 @@ def describe(entry: object) -> str:
         return "(no entry)"
     raw = rewrite(cast("dict[str, Any]", entry))
     parts = [_command(raw), *(show(raw, key) for key, show in _SHOWN_KEYS.items() if raw.get(key))]
-    return _shown("; ".join(filter(None, parts))) or "(nothing)"
+    return _show("; ".join(filter(None, parts))) or "(nothing)"
 
 
 def _command(raw: dict[str, Any]) -> str:
@@ -280,7 +280,7 @@ def _owners(status: os.stat_result) -> tuple[str, str, bool]:
     return user, group.gr_name, user == group.gr_name and set(group.gr_mem) <= {user}
 
 
-def _stored(path: Path) -> Decision | None:
+def _read_decision(path: Path) -> Decision | None:
     """Returns a decision; None if it cannot be read or another user could have written it."""
     try:
         with path.open("rb") as file:
@@ -306,5 +306,5 @@ def _digests(servers: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return printable(encodable(text), _MAX_SHOWN_CHARS)

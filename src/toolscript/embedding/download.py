@@ -61,9 +61,9 @@ class ModelDownload:
 
     def _copy_from_cache(self, weights: Sequence[str]) -> list[str]:
         """Copies the files from huggingface-hub's cache; returns no names if it lacks one."""
-        best = next(filter(self._cached, weights), "")
-        names = [*REQUIRED, *filter(self._cached, [POOLING]), best]
-        sources = {name: path for name in names if (path := self._cached(name))}
+        best = next(filter(self._find_cached, weights), "")
+        names = [*REQUIRED, *filter(self._find_cached, [POOLING]), best]
+        sources = {name: path for name in names if (path := self._find_cached(name))}
         if len(sources) < len(names):
             return []
         for name, path in sources.items():
@@ -73,7 +73,7 @@ class ModelDownload:
             shutil.copyfile(path, self._folder / name)
         return names
 
-    def _cached(self, name: str) -> Path | None:
+    def _find_cached(self, name: str) -> Path | None:
         if not name:
             return None
         path = huggingface_hub.try_to_load_from_cache(

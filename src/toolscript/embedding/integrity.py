@@ -38,7 +38,7 @@ def check_bundled(folder: Path, note: Path | None) -> None:
         with contextlib.suppress(OSError):
             if note.read_text("utf-8") == seen:
                 return
-    damaged = _damaged(folder, seen)
+    damaged = _find_damaged(folder, seen)
     if damaged:
         raise ModelError(f"the bundled model is damaged ({damaged}); install toolscript again")
     if note is not None:
@@ -47,7 +47,7 @@ def check_bundled(folder: Path, note: Path | None) -> None:
 
 
 @cache
-def _damaged(folder: Path, seen: str) -> str:
+def _find_damaged(folder: Path, seen: str) -> str:
     """The first file that is not as it was packaged; ``seen`` is the state it is cached for."""
     del seen
     try:

@@ -72,7 +72,7 @@ class JsonVectorCache:
     ) -> None:
         former = _rows(self.path, model, logging.DEBUG)
         size = next((entry.vector.size for entry in entries.values()), 0)
-        rows = _kept_rows(former, size, keep) if keep else {}
+        rows = _rows_to_keep(former, size, keep) if keep else {}
         now = utc_timestamp()
         for each, entry in entries.items():
             row = former.get(each)
@@ -146,7 +146,9 @@ def _load(
     }
 
 
-def _kept_rows(rows: Mapping[str, _Row], size: int, keep: Callable[[str], bool]) -> dict[str, _Row]:
+def _rows_to_keep(
+    rows: Mapping[str, _Row], size: int, keep: Callable[[str], bool]
+) -> dict[str, _Row]:
     """Returns the rows to keep: of this size, unless it is 0."""
     return {
         each: row for each, row in rows.items() if keep(each) and size in {0, len(row["embedding"])}

@@ -187,7 +187,7 @@ def load_choice(choice: Choice, progress: Progress) -> Loaded:
     """
     alone = choice.model in _BUNDLED_NAMES or choice.fallback == "fuzzy"
     reasons: list[str] = []
-    for find in (_source,) if alone else (_source, _bundled):
+    for find in (_source,) if alone else (_source, _bundle_folder):
         try:
             encoder = find(choice).load(progress)
             return Loaded(encoder, _standing_in(reasons[0]) if reasons else "")
@@ -208,7 +208,7 @@ def identify(choice: Choice) -> ModelIdentity | None:
             return ModelIdentity(name) if name else None
         if choice.fallback == "fuzzy":
             return None
-        name = _bundled(choice).vectors()
+        name = _bundle_folder(choice).vectors()
         return ModelIdentity(name, _standing_in(failed)) if name else None
     except ModelError:
         return None
@@ -311,7 +311,7 @@ class _Remote:
 def _source(choice: Choice) -> _Folder | _FromHub | _Remote:
     """Returns the source of the chosen model; raises `ModelError` for a text of no known form."""
     if choice.model in _BUNDLED_NAMES:
-        return _bundled(choice)
+        return _bundle_folder(choice)
     if "://" in choice.model:
         return _Remote(choice)
     folder = expanded(choice.model)
@@ -326,5 +326,5 @@ def _source(choice: Choice) -> _Folder | _FromHub | _Remote:
     return _FromHub(Hub(choice.directory, choice.endpoint), repository, choice)
 
 
-def _bundled(choice: Choice) -> _Folder:
+def _bundle_folder(choice: Choice) -> _Folder:
     return _Folder(BUNDLED_FOLDER, BUNDLED, choice)

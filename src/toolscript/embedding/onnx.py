@@ -96,7 +96,7 @@ class OnnxEncoder:
         if not parts or self._spec.pooling != "mean":
             return self.documents(texts)
         encoded = self._encode(texts[0])
-        hidden, mask = self._hidden([encoded.ids])
+        hidden, mask = self._embed_tokens([encoded.ids])
         of_parts = [_tokens_within(encoded.offsets, span) for span in _spans(texts[0], parts)]
         masks = np.array([mask[0], *of_parts], dtype=np.int64)
         pooled = unit_rows(_pool(np.broadcast_to(hidden, (len(masks), *hidden.shape[1:])), masks))
@@ -111,10 +111,10 @@ class OnnxEncoder:
             return self._tokenizer.encode(whole, add_special_tokens=special)
 
     def _run(self, ids: list[list[int]]) -> Vectors:
-        hidden, mask = self._hidden(ids)
+        hidden, mask = self._embed_tokens(ids)
         return unit_rows(hidden[:, 0] if self._spec.pooling == "cls" else _pool(hidden, mask))
 
-    def _hidden(self, ids: list[list[int]]) -> tuple[Vectors, NDArray[np.int64]]:
+    def _embed_tokens(self, ids: list[list[int]]) -> tuple[Vectors, NDArray[np.int64]]:
         """Returns the vectors of the tokens, and which of them are no padding."""
         shape = (len(ids), max(len(row) for row in ids))
         tokens = np.zeros(shape, dtype=np.int64)

@@ -54,20 +54,20 @@ class Address:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise ModelError(f"model {_shown(text)!r} is no address; {_EXPECTED}") from None
+            raise ModelError(f"model {_show(text)!r} is no address; {_EXPECTED}") from None
         if parts.username is not None or parts.password is not None or parts.query:
             raise ModelError(
-                f"model {_shown(text)!r} carries a key; put that into TOOLSCRIPT_EMBEDDINGS_KEY"
+                f"model {_show(text)!r} carries a key; put that into TOOLSCRIPT_EMBEDDINGS_KEY"
             )
         path = unquote(parts.path).strip("/")
         if not host or not path:
-            raise ModelError(f"model {_shown(text)!r} has no host or no model; {_EXPECTED}")
+            raise ModelError(f"model {_show(text)!r} has no host or no model; {_EXPECTED}")
         at = f"[{host}]" if ":" in host else host
         if parts.scheme == "ollama":
             return cls(text, f"http://{at}:{port or 11434}/api/embed", path, ollama=True)
         scheme = parts.scheme.removeprefix("openai+")
         if scheme == parts.scheme or scheme not in {"http", "https"}:
-            raise ModelError(f"model {_shown(text)!r} is no address that is known; {_EXPECTED}")
+            raise ModelError(f"model {_show(text)!r} is no address that is known; {_EXPECTED}")
         server = f"{scheme}://{at}:{port}" if port else f"{scheme}://{at}"
         return cls._of_openai(text, server, path)
 
@@ -75,7 +75,7 @@ class Address:
     def _of_openai(cls, text: str, server: str, path: str) -> "Address":
         before, version, model = path.rpartition("v1/")
         if not version or not model:
-            raise ModelError(f"model {_shown(text)!r} has no /v1/ before the model; {_EXPECTED}")
+            raise ModelError(f"model {_show(text)!r} has no /v1/ before the model; {_EXPECTED}")
         return cls(text, f"{server}/{before}v1/embeddings", model, ollama=False)
 
 
@@ -150,10 +150,10 @@ class RemoteEncoder:
             ) as response:
                 return self._answer(response.status_code, self._read(response, answer_s))
         except httpx2.TimeoutException:
-            raise UnreachableError(f"{self._shown} did not answer in time") from None
+            raise UnreachableError(f"{self._show} did not answer in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             reason = printable(redact(str(error), ()), 200) or type(error).__name__
-            raise UnreachableError(f"{self._shown} cannot be reached: {reason}") from None
+            raise UnreachableError(f"{self._show} cannot be reached: {reason}") from None
 
     def _read(self, response: httpx2.Response, answer_s: float) -> bytes:
         """The answer, bounded in size and in time: a server may send for ever."""
@@ -161,9 +161,9 @@ class RemoteEncoder:
         for chunk in response.iter_bytes():
             data += chunk
             if len(data) > MAX_ANSWER_BYTES:
-                raise ModelError(f"{self._shown} answered more than {MAX_ANSWER_BYTES} bytes")
+                raise ModelError(f"{self._show} answered more than {MAX_ANSWER_BYTES} bytes")
             if time.monotonic() > deadline:
-                raise UnreachableError(f"{self._shown} did not answer in time")
+                raise UnreachableError(f"{self._show} did not answer in time")
         return bytes(data)
 
     def _answer(self, status: int, data: bytes) -> Any:
@@ -173,7 +173,7 @@ class RemoteEncoder:
             answer = None
         if status != http.client.OK:
             reason = self._reason(answer)
-            message = f"{self._shown} answered HTTP {status}{f': {reason}' if reason else ''}"
+            message = f"{self._show} answered HTTP {status}{f': {reason}' if reason else ''}"
             transient = status >= http.client.INTERNAL_SERVER_ERROR or status in {408, 429}
             raise UnreachableError(message) if transient else ModelError(message)
         return answer
@@ -195,16 +195,14 @@ class RemoteEncoder:
             rows = np.zeros((count, 0), dtype=np.float32)
         dim = int(rows.shape[-1])
         if not 0 < dim <= MAX_DIMENSIONS or not np.isfinite(rows).all():
-            raise ModelError(f"{self._shown} answered something that is no {count} embeddings")
+            raise ModelError(f"{self._show} answered something that is no {count} embeddings")
         if self.dim not in {0, dim}:
-            raise ModelError(
-                f"{self._shown} answered with {dim} dimensions, before with {self.dim}"
-            )
+            raise ModelError(f"{self._show} answered with {dim} dimensions, before with {self.dim}")
         return rows
 
     @property
-    def _shown(self) -> str:
-        return f"the embedding server {_shown(self._address.text)}"
+    def _show(self) -> str:
+        return f"the embedding server {_show(self._address.text)}"
 
 
 def _in_order(data: list[dict[str, Any]]) -> list[Any]:
@@ -212,5 +210,5 @@ def _in_order(data: list[dict[str, Any]]) -> list[Any]:
     return [row["embedding"] for row in sorted(data, key=lambda row: int(row["index"]))]
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return printable(redact(text.partition("?")[0], ()), 200)

@@ -90,7 +90,7 @@ def load_others(
     """Returns the vectors in the other caches beside ``path``; the newest one counts."""
     folder = path.parent.parent if path.parent.name == FALLBACK else path.parent
     others = {*folder.glob(pattern), *folder.glob(f"{FALLBACK}/{pattern}")} - {path}
-    newest = sorted(others, key=_modified_ns)[-MAX_OTHER_CACHES:]
+    newest = sorted(others, key=_read_mtime_ns)[-MAX_OTHER_CACHES:]
     loaded = [load(other, model, wanted, logging.DEBUG) for other in newest]
     return {each: entry for vectors in loaded for each, entry in vectors.items()}
 
@@ -126,7 +126,7 @@ def model_of(writer_version: str) -> str:
     return writer_version.partition(" ")[2].rpartition(" ")[0]
 
 
-def _modified_ns(path: Path) -> int:
+def _read_mtime_ns(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:

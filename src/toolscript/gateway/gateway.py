@@ -269,7 +269,7 @@ class Gateway:
         for spec, chosen in self._by_server(held):
             await self._approval.reject(spec, chosen)
 
-    def _known(self, spec: ServerSpec) -> ServerEntry | None:
+    def _find_known(self, spec: ServerSpec) -> ServerEntry | None:
         entry = self.catalogue.servers.get(spec.name)
         return entry if entry is not None and entry.digest == spec.digest else None
 
@@ -288,7 +288,7 @@ class Gateway:
         return [(spec, tools) for spec, tools in chosen if tools]
 
     def _manage(self, spec: ServerSpec) -> ManagedServer:
-        known = self._known(spec)
+        known = self._find_known(spec)
         is_owned = self.owns(spec)
         rests = not is_owned or (known is not None and not self._policy.starts(spec, known))
 
@@ -418,7 +418,7 @@ class Gateway:
 
     def _keeps_entry(self, managed: ManagedServer, report: Report) -> bool:
         """Whether a report changes nothing in the entry: one of several instances has failed."""
-        known = self._known(managed.spec)
+        known = self._find_known(managed.spec)
         is_alone = managed.spec.is_single or isinstance(report, Ready)
         return not is_alone and known is not None and known.state == "ready"
 

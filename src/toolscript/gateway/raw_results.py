@@ -67,16 +67,16 @@ async def in_thread_if_large(
     """Does the work, in a thread of the limiter's if the data is large."""
     if len(data) <= _THREAD_BYTES:
         return work(data)
-    result, error = await anyio.to_thread.run_sync(_tried, work, data, limiter=limiter)
+    result, error = await anyio.to_thread.run_sync(_try, work, data, limiter=limiter)
     if error is None:
         return cast("_T", result)
     try:
         raise error
     finally:
-        del error, data  # see `_tried`
+        del error, data  # see `_try`
 
 
-def _tried(work: Callable[[bytes], _T], data: bytes) -> tuple[_T | None, Exception | None]:
+def _try(work: Callable[[bytes], _T], data: bytes) -> tuple[_T | None, Exception | None]:
     """Returns the result or the error of the work.
 
     An error that a thread raises refers to itself by way of the frames in its traceback, which

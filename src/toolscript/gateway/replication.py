@@ -130,7 +130,7 @@ class ReplicatedGateway(Gateway):
         for managed in list(self._managed.values()):
             was_owned, managed.is_owned = managed.is_owned, self.owns(managed.spec)
             if managed.is_owned and not was_owned:
-                entry = self._known(managed.spec)
+                entry = self._find_known(managed.spec)
                 if entry is None or self._policy.starts(managed.spec, entry):
                     managed.instances.default.start()
             elif was_owned and not managed.is_owned and managed.spec.instances == "one":

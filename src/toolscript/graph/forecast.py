@@ -81,7 +81,7 @@ class _NodeArrays:
     @cached_property
     def neighbors(self) -> Ints:
         """The rows of its neighbours."""
-        return _known(self._rows, self.node.neighbors)
+        return _find_rows(self._rows, self.node.neighbors)
 
     @cached_property
     def templated(self) -> tuple[str, ...]:
@@ -134,9 +134,9 @@ class Forecast:
         context without a tool of the corpus, or no `ToolGraph.trust`.
         """
         with self.graph.lock:
-            if not self.graph.trust(templated=bool(self._templated(context))):
+            if not self.graph.trust(templated=bool(self._follow_templates(context))):
                 return None
-            shared = self._shared_neighbors(context)
+            shared = self._sum_neighbors(context)
             chances = self._chances(context, shared)
             if chances is None:
                 return None
@@ -147,7 +147,7 @@ class Forecast:
     def chances(self, context: Sequence[str]) -> Floats | None:
         """Returns each tool's probability to be used next: float64 [n], sum 1; see `scores`."""
         with self.graph.lock:
-            return self._chances(context, self._shared_neighbors(context))
+            return self._chances(context, self._sum_neighbors(context))
 
     def gains(self, chances: Floats, least: float = 0.0) -> Floats:
         """Returns ln(p · n) / ln n within ``least`` and 1: the gain of forecasting each tool."""
@@ -167,8 +167,8 @@ class Forecast:
     def connected(self, context: Sequence[str]) -> Ints:
         """Returns the rows that a template puts beside a tool of the context, or beside those."""
         with self.graph.lock:
-            beside = self._templated(context)
-            return np.unique(self._known_rows((*beside, *self._templated(beside))))
+            beside = self._follow_templates(context)
+            return np.unique(self._known_rows((*beside, *self._follow_templates(beside))))
 
     def _from_structure(self, shared: Mapping[str, Floats], gains: Floats) -> Floats:
         """Returns the prior before any use was seen: float64 [n] in [0, 1].
@@ -184,15 +184,15 @@ class Forecast:
             total[self._known_rows([tool])] = 0.0
             total[self._known_rows(self._arrays(tool).templated)] += 1.0 / math.log(2)
             prior = np.maximum(prior, relatedness(total))
-        beside = self._known_rows(self._templated(shared))
+        beside = self._known_rows(self._follow_templates(shared))
         prior[beside] += (1.0 - prior[beside]) * gains[beside]
         return prior
 
-    def _templated(self, tools: Iterable[str]) -> dict[str, None]:
+    def _follow_templates(self, tools: Iterable[str]) -> dict[str, None]:
         return dict.fromkeys(other for tool in tools for other in self._arrays(tool).templated)
 
     def _known_rows(self, tools: Iterable[str]) -> Ints:
-        return _known(self._rows, tools)
+        return _find_rows(self._rows, tools)
 
     def _chances(self, context: Sequence[str], shared: Mapping[str, Floats]) -> Floats | None:
         tools = [used for used in context if used in self._rows]
@@ -202,10 +202,10 @@ class Forecast:
         backoff = self._backoff(tools, shared, now)
         after, along = discount(data.next_seen), discount(data.later_seen)
         last = _counts(self._arrays(tools[-1]).out, now, adjacent=True)
-        chances = 0.5 * _interpolate(*_discounted_counts([last], after, backoff.size), backoff)
+        chances = 0.5 * _interpolate(*_discount_counts([last], after, backoff.size), backoff)
         for arrays in map(self._arrays, tools):
             both = [_counts(arrays.out, now), _counts(arrays.into, now)]
-            with_it = _interpolate(*_discounted_counts(both, along, backoff.size), backoff)
+            with_it = _interpolate(*_discount_counts(both, along, backoff.size), backoff)
             chances += 0.5 / len(tools) * with_it
         chances *= self._reliability(now)
         return self._with_repeats(chances, self._known_rows(tools))
@@ -249,10 +249,10 @@ class Forecast:
         context = self._known_rows(tools)
         queries = np.stack([meaning[context].mean(axis=0), meaning[context[-1]]], axis=1)
         cosines = meaning @ queries
-        guesses = [_sharpened(cosines[:, 0])]
-        expected = self._expected_meaning(_standard_scores(cosines[:, 1]), meaning, now)
+        guesses = [_sharpen(cosines[:, 0])]
+        expected = self._expect_meaning(_standard_scores(cosines[:, 1]), meaning, now)
         if expected is not None:
-            guesses.append(_sharpened(meaning @ expected))
+            guesses.append(_sharpen(meaning @ expected))
         return guesses
 
     @cached_property
@@ -268,7 +268,7 @@ class Forecast:
         _, directions = np.linalg.eigh(sample.T @ sample)
         return np.ascontiguousarray(vectors @ directions[:, -REDUCED_DIMS:], dtype=np.float32)
 
-    def _expected_meaning(self, nearness: Vectors, meaning: Vectors, now: float) -> Vectors | None:
+    def _expect_meaning(self, nearness: Vectors, meaning: Vectors, now: float) -> Vectors | None:
         """Returns the mean vector of the followers of the tools most like the last one: [dim].
 
         ``nearness`` is each tool's similarity to the last one, as a standard score.
@@ -285,7 +285,7 @@ class Forecast:
         length = float(np.linalg.norm(expected))
         return (expected / length).astype(np.float32) if length else None
 
-    def _shared_neighbors(self, context: Sequence[str]) -> dict[str, Floats]:
+    def _sum_neighbors(self, context: Sequence[str]) -> dict[str, Floats]:
         """Returns Adamic-Adar's sums with each tool of the context that the graph knows: [n].
 
         Over at most `MAX_COMMON` neighbours: those with the fewest neighbours, since they
@@ -324,7 +324,7 @@ class Forecast:
         counts = (rows[known], weights[known], times[known])
         discounted = discount({n: int((times == n).sum()) for n in (1, 2)})
         uniform = np.full(size, 1.0 / size)
-        return _interpolate(*_discounted_counts([counts], discounted, size), uniform)
+        return _interpolate(*_discount_counts([counts], discounted, size), uniform)
 
     def _reliability(self, now: float) -> Floats:
         """Returns the share of each tool's calls that succeed, as if one more had: float64 [n]."""
@@ -366,7 +366,7 @@ class Forecast:
 _UNSEEN = ToolNode()
 
 
-def _known(rows: Mapping[str, int], tools: Iterable[str]) -> Ints:
+def _find_rows(rows: Mapping[str, int], tools: Iterable[str]) -> Ints:
     return np.array([rows[tool] for tool in tools if tool in rows], dtype=np.int64)
 
 
@@ -376,7 +376,7 @@ def _counts(edges: tuple[Floats, ...], now: float, *, adjacent: bool = False) ->
     return rows.astype(np.int64), weights / now + stated, times + stated
 
 
-def _discounted_counts(
+def _discount_counts(
     counts: Sequence[_Counts], discounted: float, size: int
 ) -> tuple[Floats, float]:
     """Returns weights by row with the discount taken off, [size], and their sum before that."""
@@ -410,7 +410,7 @@ def _standard_scores(cosines: Vectors) -> Vectors:
     return shifted / max(float(np.sqrt(shifted @ shifted / shifted.size)), 1e-6)
 
 
-def _sharpened(cosines: Vectors) -> Floats:
+def _sharpen(cosines: Vectors) -> Floats:
     """Returns nearness as a distribution: a standard deviation is worth `SHARPNESS` e-folds."""
     exponents = np.float32(SHARPNESS) * _standard_scores(cosines)
     weights = np.exp(exponents - exponents.max())

@@ -89,7 +89,7 @@ class GraphStore:
                 return True
             with self._file.reading() as db:
                 _check(db)
-                stored, learned = _stored(db), _usage(db)
+                stored, learned = _read(db), _usage(db)
         except DamagedError as error:
             log.warning("the graph %s is damaged (%s); it is not used", self.path, error)
             self._suspect = True
@@ -188,7 +188,7 @@ def _one(db: sqlite3.Connection, query: str, values: Sequence[str] = ()) -> Any:
     return db.execute(query, values).fetchone()[0]
 
 
-def _stored(db: sqlite3.Connection) -> GraphDelta:
+def _read(db: sqlite3.Connection) -> GraphDelta:
     """Returns the tools, edges and totals of the file."""
     rows = db.execute(
         "select number, id, weight, times, failed, failures, edges from tool order by number"

@@ -54,7 +54,10 @@ def inferred(tools: Iterable[ToolSpec]) -> dict[str, dict[str, str]]:
         servers[tool.server].append(tool)
     needs: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for server in servers.values():
-        for tool, needed, why in (*_named(server[:MAX_TOOLS]), *_provided(server[:MAX_TOOLS])):
+        for tool, needed, why in (
+            *_find_named(server[:MAX_TOOLS]),
+            *_find_provided(server[:MAX_TOOLS]),
+        ):
             if len(needs[tool]) < MAX_NEEDS:
                 needs[tool].setdefault(needed, why)
     one_way = {tool: _without_mutual(tool, needs) for tool in needs}
@@ -66,7 +69,7 @@ def _without_mutual(tool: str, needs: Mapping[str, Mapping[str, str]]) -> dict[s
     return {other: why for other, why in needs[tool].items() if tool not in needs.get(other, {})}
 
 
-def _named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
+def _find_named(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
     # names that no sentence contains by chance
     names = {tool.name: tool.id for tool in tools if _COMPOUND.search(tool.name)}
     lengths: dict[str, list[int]] = {}  # of the names that begin with a token, longest first
@@ -107,7 +110,7 @@ def _comes_first(text: str, start: int, end: int) -> bool:
     return bool(_BEFORE.search(before) or _FIRST.search(after))
 
 
-def _provided(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
+def _find_provided(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
     """Yields needs for identifiers that one tool's output has and another's input requires."""
     providers: defaultdict[str, list[ToolSpec]] = defaultdict(list)
     for tool in tools:
@@ -115,12 +118,12 @@ def _provided(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
             if _IDENTIFIER.search(name) and name not in _properties(tool.input_schema):
                 providers[name].append(tool)
     for tool in tools:
-        for name in _required(tool):
+        for name in _list_required(tool):
             if _IDENTIFIER.search(name) and len(providers[name]) == 1:
                 yield tool.id, providers[name][0].id, f"its parameter {name} is in the result"
 
 
-def _required(tool: ToolSpec) -> list[str]:
+def _list_required(tool: ToolSpec) -> list[str]:
     required: Any = tool.input_schema.get("required")
     names = cast("list[Any]", required) if isinstance(required, list) else []
     return [name for name in names if isinstance(name, str)]

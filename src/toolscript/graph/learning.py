@@ -102,7 +102,7 @@ class Learning:
         """Reads the stored counts, once. Takes a fraction of a second, or longer for a lock."""
         with self._loading:
             if not self._opened:
-                with self._contained("what was learned before cannot be read"):
+                with self._contain("what was learned before cannot be read"):
                     self._opened = self._store is None or self._store.load(self.graph, self.usage)
 
     def set_corpus(
@@ -285,7 +285,7 @@ class Learning:
 
     def _save(self) -> bool:
         """Stores the changes; returns whether that succeeded."""
-        with self._contained("what was learned cannot be written"):
+        with self._contain("what was learned cannot be written"):
             if self._store_changes():
                 self._problem = ""
                 return True
@@ -316,7 +316,7 @@ class Learning:
         if not (self._opened and self._has_news and self._store is not None):
             return self._opened
         done, self._has_news = False, False
-        with self._contained("what others have learned cannot be read"):
+        with self._contain("what others have learned cannot be read"):
             done = self._store.load(self.graph, self.usage)
         self._has_news = self._has_news or not done
         return done
@@ -325,7 +325,7 @@ class Learning:
         return self.graph.drain_all(), self.usage.drain_all()
 
     @contextlib.contextmanager
-    def _contained(self, what: str) -> Generator[None]:
+    def _contain(self, what: str) -> Generator[None]:
         """A boundary: any failure of the disk is logged once, and the thread goes on."""
         try:
             yield

@@ -82,7 +82,7 @@ class DatabaseActivityStore:
         async def read(connection: Connection) -> list[RecordedCall]:
             calls: list[RecordedCall] = []
             matches = query.matcher()
-            async for call in self._selected(connection, query):
+            async for call in self._select(connection, query):
                 if matches(call.tool):
                     calls.append(call)
                 if len(calls) > query.limit:
@@ -92,7 +92,7 @@ class DatabaseActivityStore:
         calls = self._database.run(read)
         return ActivityPage(calls[: query.limit], has_more=len(calls) > query.limit)
 
-    async def _selected(
+    async def _select(
         self, connection: Connection, query: ActivityQuery
     ) -> AsyncGenerator[RecordedCall]:
         """Yields the calls that fit the query, its pattern aside, the newest first."""

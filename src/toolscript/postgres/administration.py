@@ -46,7 +46,7 @@ class Administration:
                 f"--to is {target}, but this release knows versions 1 to {schema.latest()}"
             )
         address = address_of(self._settings)
-        with _connected(self._settings.database.direct_url or address) as database:
+        with _connect(self._settings.database.direct_url or address) as database:
             ran = database.run(lambda connection: schema.migrate(connection, target))
             version = database.run(schema.version_of)
         if target is not None and version > target:
@@ -60,7 +60,7 @@ class Administration:
 
         Raises `SchemaVersionError` after that if this release does not work with the tables.
         """
-        with _connected(address_of(self._settings)) as database:
+        with _connect(address_of(self._settings)) as database:
             show(database.run(status))
             database.run(schema.check)
 
@@ -133,7 +133,7 @@ class Administration:
 
 
 @contextmanager
-def _connected(address: str) -> Generator[Database]:
+def _connect(address: str) -> Generator[Database]:
     """Connects, whatever tables there are."""
     database = Database(address)
     try:

@@ -138,7 +138,7 @@ class CatalogueReader:
         works = [
             partial(work, schema, query, scope)
             for scope in scopes
-            for work in (_best_words, _named)
+            for work in (_best_words, _find_named)
         ]
         if query.vectors is not None:
             works += [
@@ -260,7 +260,7 @@ async def _best_words(
     return [row[0] for row in rows]
 
 
-async def _named(
+async def _find_named(
     schema: str, query: CandidateQuery, scope: Scope, connection: Connection
 ) -> Numbers:
     """Returns the tools that are candidates whatever the lists say."""

@@ -78,7 +78,7 @@ class DatabaseCatalogue(CatalogueStore):
         """See `CatalogueStore`. Raises `DatabaseUnavailableError`."""
         digests = {spec.name: spec.digest for spec in specs if not spec.disabled}
         rows = self._database.run(lambda c: self._fetch(c, sorted(digests)))
-        entries = self._decoded(rows)
+        entries = self._decode(rows)
         return Catalogue.of(e for e in entries if digests[e.name] == e.digest)
 
     def save(self, catalogue: Catalogue) -> None:
@@ -136,7 +136,7 @@ class DatabaseCatalogue(CatalogueStore):
         wanted = None if names is None else sorted(names)
         read = await self._database.execute(lambda c: self._fetch(c, wanted))
         # Only now that nothing can fail: what is read again after a failure is news still.
-        new = self._decoded([row for row in read if self._stored.get(row[0]) != row[1]])
+        new = self._decode([row for row in read if self._stored.get(row[0]) != row[1]])
         if new:
             with self._guard:
                 older = {entry.name: entry for entry in self._news.entries}
@@ -148,7 +148,7 @@ class DatabaseCatalogue(CatalogueStore):
         """Returns servers' names and the content of their rows."""
         return await connection.fetch(_READ, self._catalogue, STORE, names)
 
-    def _decoded(self, rows: Iterable[Any]) -> list[ServerEntry]:
+    def _decode(self, rows: Iterable[Any]) -> list[ServerEntry]:
         """Returns the entries in rows, and remembers that they are stored."""
         entries: list[ServerEntry] = []
         for name, content in rows:

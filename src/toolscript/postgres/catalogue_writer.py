@@ -46,7 +46,7 @@ async def replace_server(
     openings: Counter[str] = Counter()
     lengths = list(row.lengths)
     for sign, (fields, opening) in [
-        *((-1, _stored(each)) for each in former),
+        *((-1, _parse_row(each)) for each in former),
         *((1, (tool.stems, tool.openings)) for tool in tools),
     ]:
         for stem in {stem for each in fields for stem in each}:
@@ -64,7 +64,7 @@ async def replace_server(
     )
 
 
-def _stored(row: Any) -> tuple[list[list[str]], list[str]]:
+def _parse_row(row: Any) -> tuple[list[list[str]], list[str]]:
     return stems_of(row["stems"]), row["openings"].split()
 
 

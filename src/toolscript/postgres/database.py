@@ -119,7 +119,7 @@ class Database:
 
     def _run_loop(self) -> None:
         self._loop.run_forever()
-        self._loop.run_until_complete(_cancelled())  # what has begun since `_close`
+        self._loop.run_until_complete(_cancel())  # what has begun since `_close`
         self._loop.close()
 
     @property
@@ -156,7 +156,7 @@ class Database:
         context = self._transaction()
         connection = self._wait(context.__aenter__())
         try:
-            yield lambda work: self._wait(self._applied(work, connection))
+            yield lambda work: self._wait(self._apply(work, connection))
         except BaseException:
             # Not that error itself: whatever it is, it says nothing about the database.
             left = _LeftError()
@@ -167,14 +167,14 @@ class Database:
 
     def submit(self, work: Coroutine[Any, Any, object]) -> "asyncio.Future[Any]":
         """Has the pool's loop run a coroutine in the background; returns its future."""
-        return self._submitted(work)  # type: ignore[return-value]
+        return self._submit(work)  # type: ignore[return-value]
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Has the pool's loop call a function. Any thread may call."""
         self.start()
         self._loop.call_soon_threadsafe(function)
 
-    def _submitted(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+    def _submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         try:
             self.start()
             return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -183,7 +183,7 @@ class Database:
             raise DatabaseUnavailableError(_CLOSED) from None
 
     def _wait(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        future = self._submitted(work)
+        future = self._submit(work)
         try:
             return future.result(timeout_s)
         except CancelledError:
@@ -200,7 +200,7 @@ class Database:
         async with self._transaction() as connection:
             return await work(connection)
 
-    async def _applied(self, work: Work[T], connection: Connection) -> T:
+    async def _apply(self, work: Work[T], connection: Connection) -> T:
         with self._failures_told():
             return await work(connection)
 
@@ -210,8 +210,8 @@ class Database:
         if time.monotonic() < self._paused_until:
             raise DatabaseUnavailableError(self.unavailable or _NO_ANSWER)
         with self._failures_told():
-            pool = await self._connected()
-            connection, transaction = await _begun(pool)
+            pool = await self._connect()
+            connection, transaction = await _begin(pool)
             try:
                 yield connection
                 await transaction.commit()
@@ -226,15 +226,15 @@ class Database:
                 await pool.release(connection)
         self._failures, self.problem = 0, ""
 
-    async def _connected(self) -> Any:
+    async def _connect(self) -> Any:
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:
             if self._pool is None:
-                self._pool = await self._made()
+                self._pool = await self._make()
         return self._pool
 
-    async def _made(self) -> Any:
+    async def _make(self) -> Any:
         asyncpg = driver()
 
         async def keep(_: object) -> None:
@@ -287,7 +287,7 @@ class Database:
     async def _close(self) -> None:
         if self._pool is not None:
             self._pool.terminate()
-        await _cancelled()
+        await _cancel()
 
 
 async def _limit_waiting(connection: Connection) -> None:
@@ -301,7 +301,7 @@ async def _limit_waiting(connection: Connection) -> None:
     )
 
 
-async def _cancelled() -> None:
+async def _cancel() -> None:
     """Cancels every other task of the loop, and waits for its end.
 
     Again where a cancellation is lost, as one that comes with an answer of the database may be.
@@ -316,7 +316,7 @@ async def _cancelled() -> None:
         await asyncio.gather(*ended, return_exceptions=True)
 
 
-async def _begun(
+async def _begin(
     pool: Any,
 ) -> tuple[Connection, Any]:
     """Returns a connection of the pool in a transaction that has begun.

@@ -201,7 +201,7 @@ async def fold(
     rows = await connection.fetch(f"select content {_OLD} order by xid, id", *old)
     folded = await connection.fetchval(_FOLDED, catalogue)
     contents = [*([] if folded is None else [folded]), *(row["content"] for row in rows)]
-    await connection.execute(_FOLD, *old, encoded(_bounded(total(map(decoded, contents)))))
+    await connection.execute(_FOLD, *old, encoded(_limit(total(map(decoded, contents)))))
     await connection.execute(f"delete {_OLD}", *old)
     return len(rows)
 
@@ -215,7 +215,7 @@ def total(events: Iterable[Learned]) -> Learned:
     return change, usage
 
 
-def _bounded(learned: Learned) -> Learned:
+def _limit(learned: Learned) -> Learned:
     """Returns the same with no more than a graph in memory has."""
     change, usage = learned
     if len(change.edges) > MAX_EDGES or len(change.tools) > MAX_TOOLS:

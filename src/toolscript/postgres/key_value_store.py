@@ -247,14 +247,14 @@ class SealedRecords:
         sealed = self._records.read(name)
         if sealed is None:
             return None
-        content = self._key.read(sealed, self._bound_to(name))
+        content = self._key.read(sealed, self._bind(name))
         if content is None:
             raise LostRecordError(f"neither secret key has sealed {self._purpose} {name}")
         return content
 
     def write(self, name: str, content: bytes) -> None:
         """See `Records`."""
-        self._records.write(name, self._key.seal(content, self._bound_to(name)))
+        self._records.write(name, self._key.seal(content, self._bind(name)))
 
     def seal_again(self) -> tuple[int, list[str]]:
         """Seals every value with the current key.
@@ -274,5 +274,5 @@ class SealedRecords:
                 unread.append(name)
         return sealed, unread
 
-    def _bound_to(self, name: str) -> bytes:
+    def _bind(self, name: str) -> bytes:
         return f"{self._purpose}/{name}".encode()

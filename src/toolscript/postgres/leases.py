@@ -253,7 +253,7 @@ class Leases:
         self._wake = asyncio.Event()
         while True:
             try:
-                await self._timed_round()
+                await self._time_round()
             except DatabaseUnavailableError as error:
                 self._is_cut_off = True
                 log.debug("leases cannot be renewed now: %s", error)
@@ -269,7 +269,7 @@ class Leases:
                     await self._wake.wait()
             self._wake.clear()
 
-    async def _timed_round(self) -> None:
+    async def _time_round(self) -> None:
         """Does a round. While the database keeps it waiting, the leases count on: see `owns`."""
         renewal = asyncio.ensure_future(self._round())
         try:

@@ -172,7 +172,7 @@ class InDatabase:
 
 def is_empty(side: Side) -> bool:
     """Whether there is nothing that copying would replace. Vectors do not count."""
-    graph, usage = _learned(side)
+    graph, usage = _read_learning(side)
     return not (
         any(records.names() for records in side.records.values())
         or side.entries()
@@ -224,13 +224,13 @@ def _copy_entries(source: Side, target: Side) -> int:
 
 
 def _copy_graph(source: Side, target: Side) -> int:
-    graph, usage = _learned(source)
+    graph, usage = _read_learning(source)
     if not target.graph.add(graph.drain_all(), usage.drain_all()):
         raise OSError("the graph cannot be written; the line above says why")
     return graph.edge_count
 
 
-def _learned(side: Side) -> tuple[ToolGraph, Usage]:
+def _read_learning(side: Side) -> tuple[ToolGraph, Usage]:
     graph, usage = ToolGraph(), Usage()
     if not side.graph.load(graph, usage):
         raise OSError("the graph cannot be read; the line above says why")

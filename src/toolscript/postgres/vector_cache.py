@@ -55,7 +55,7 @@ class DatabaseVectorCache:
         vectors: dict[str, CachedVector] = {}
         digests = iter(dict.fromkeys((wanted or {}).values()))
         while batch := list(islice(digests, _BATCH)):
-            rows = self._tried("read", lambda c, batch=batch: self._read(c, model, batch))
+            rows = self._try("read", lambda c, batch=batch: self._read(c, model, batch))
             if rows is None:
                 break
             vectors |= rows
@@ -86,7 +86,7 @@ class DatabaseVectorCache:
         }
         waiting = iter(sorted(new.items()))
         while batch := dict(islice(waiting, _BATCH)):
-            if self._tried("written", lambda c, batch=batch: self._write(c, model, batch)) is None:
+            if self._try("written", lambda c, batch=batch: self._write(c, model, batch)) is None:
                 return False
             self._know(model, batch)
         return True
@@ -121,7 +121,7 @@ class DatabaseVectorCache:
             self._model, self._stored = model, set()
         self._stored |= {(digest, entry.vector.size) for digest, entry in vectors.items()}
 
-    def _tried(self, what: str, work: Work[T]) -> T | None:
+    def _try(self, what: str, work: Work[T]) -> T | None:
         """Returns what the work returns; None if it fails, which is logged."""
         try:
             return self._database.run(work)

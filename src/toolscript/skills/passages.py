@@ -87,10 +87,10 @@ def _paragraphs(section: str, most: int) -> Iterator[str]:
     for block in re.split(r"\n[ \t]*(?:\n[ \t]*)+", section):
         paragraph = block.strip("\n")
         if paragraph.strip():
-            yield from _cut(paragraph.rstrip(), most)
+            yield from _split_paragraph(paragraph.rstrip(), most)
 
 
-def _cut(paragraph: str, most: int) -> Iterator[str]:
+def _split_paragraph(paragraph: str, most: int) -> Iterator[str]:
     """The paragraph, or pieces of it that are short enough."""
     while len(paragraph) > most:
         ends = (paragraph.rfind(each, most // 2, most) for each in _BREAKS)

@@ -159,7 +159,7 @@ class ActivityLog:
         """
         try:
             with self._file.reading() as db:
-                calls = list(islice(_selected(db, query), query.limit + 1))
+                calls = list(islice(_select(db, query), query.limit + 1))
         except FileNotFoundError:
             return ActivityPage([], has_more=False)
         except DamagedError as error:
@@ -187,7 +187,7 @@ class ActivityLog:
             log.warning(what, self.path, error, aside)
 
 
-def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[RecordedCall]:
+def _select(db: sqlite3.Connection, query: ActivityQuery) -> Generator[RecordedCall]:
     """Yields the calls that fit, the newest first; raises `DamagedError` or `OSError`."""
     check_version(db, VERSION)
     given = {"id < ?": query.before, "who = ?": query.who, "outcome = ?": query.outcome}
@@ -208,5 +208,5 @@ def _selected(db: sqlite3.Connection, query: ActivityQuery) -> Generator[Recorde
 def _check(db: sqlite3.Connection) -> None:
     """Raises `DamagedError` if the file, or a row of it, cannot be read."""
     check_integrity(db)
-    for _ in _selected(db, ActivityQuery(MAX_ROWS)):
+    for _ in _select(db, ActivityQuery(MAX_ROWS)):
         pass

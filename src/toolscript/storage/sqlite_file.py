@@ -54,7 +54,7 @@ class SqliteFile:
                 self._create()
             elif not self.path.stat().st_size:
                 raise DamagedError("it is empty")
-            with closing(self._connected("rw")) as db:
+            with closing(self._connect("rw")) as db:
                 db.execute("pragma journal_mode = delete")
                 db.execute("pragma synchronous = normal")
                 db.execute("begin immediate")
@@ -103,14 +103,14 @@ class SqliteFile:
 
     def _snapshot(self) -> sqlite3.Connection:
         try:
-            return self._begun("ro")
+            return self._begin("ro")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
                 raise
-            return self._begun("rw")  # a writer was killed: SQLite takes back its transaction
+            return self._begin("rw")  # a writer was killed: SQLite takes back its transaction
 
-    def _begun(self, mode: str) -> sqlite3.Connection:
-        db = self._connected(mode)
+    def _begin(self, mode: str) -> sqlite3.Connection:
+        db = self._connect(mode)
         try:
             db.execute("begin")
             db.execute("pragma schema_version")  # from here on it is one state of the file
@@ -119,7 +119,7 @@ class SqliteFile:
             raise
         return db
 
-    def _connected(self, mode: str) -> sqlite3.Connection:
+    def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, timeout=self._wait_s, isolation_level=None)
 

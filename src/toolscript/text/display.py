@@ -30,10 +30,10 @@ def harmless(text: str) -> str:
     Characters that steer a terminal, are hidden or turn others around are replaced by
     U+FFFD. Line feeds, tabs and spaces of all widths stay.
     """
-    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+    return text if text.isascii() and text.isprintable() else "".join(map(_show, text))
 
 
-def _shown(character: str) -> str:
+def _show(character: str) -> str:
     shown = character.isprintable() or character in "\n\t"
     if shown or unicodedata.category(character) == "Zs":
         return character

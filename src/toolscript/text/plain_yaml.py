@@ -44,7 +44,7 @@ def _loader() -> Any:
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             event: Any = self.peek_event()
-            refused = _refused(event, self.depth)
+            refused = _find_refusal(event, self.depth)
             if refused:
                 raise UnsafeYamlError(f"{refused}, line {event.start_mark.line + 1}")
             if getattr(event, "tag", None) is not None:
@@ -58,7 +58,7 @@ def _loader() -> Any:
     return PlainLoader
 
 
-def _refused(event: Any, depth: int) -> str:
+def _find_refusal(event: Any, depth: int) -> str:
     """Returns why a node is rejected; empty for one that is not."""
     if event.anchor is not None:  # an alias is an event with the anchor that it refers to
         return "anchors and aliases (& and *) are not allowed; write the text out"

@@ -22,14 +22,14 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     Credentials in URLs are replaced, too. Takes time in proportion to the text, whatever it holds.
     """
     long, short = _matchers(tuple(secrets))
-    looked = _blanked(text[:MAX_CHARS], long, short)
+    looked = _blank(text[:MAX_CHARS], long, short)
     if len(text) > MAX_CHARS:  # the end may be half a secret
         looked = looked[: -min(MAX_CHARS // 2, len(long[0]) if long else 1)] + "…"
     looked = re.sub(r"://([^\r\n]+)", _without_users, looked)
     looked = _private_keys().sub(BLANK, looked)
     looked = _headers().sub(rf"\1{BLANK}", looked)
     looked = known_tokens().sub(BLANK, looked)
-    return _assignments().sub(_assigned, looked)
+    return _assignments().sub(_blank_value, looked)
 
 
 def redact_known(texts: Sequence[str], secrets: Iterable[str]) -> list[str]:
@@ -41,10 +41,10 @@ def redact_known(texts: Sequence[str], secrets: Iterable[str]) -> list[str]:
     joined = "\0".join(texts)  # most of many texts have none of many spellings
     found = [spelling for spelling in long if spelling in joined]
     short = short if short and short.search(joined) else None
-    return [_blanked(text, found, short) for text in texts]
+    return [_blank(text, found, short) for text in texts]
 
 
-def _blanked(text: str, long: Iterable[str], short: re.Pattern[str] | None) -> str:
+def _blank(text: str, long: Iterable[str], short: re.Pattern[str] | None) -> str:
     for spelling in long:
         text = text.replace(spelling, BLANK)
     return short.sub(BLANK, text) if short else text
@@ -143,7 +143,7 @@ _SAID = frozenset(
 """Words that follow a secret's name in a message about it."""
 
 
-def _assigned(match: re.Match[str]) -> str:
+def _blank_value(match: re.Match[str]) -> str:
     quoted = match["value"][0] if match["value"][0] in "\"'" else ""
     value = match["value"][len(quoted) :].strip(" .,)}]")
     plain = not match["sure"] and re.fullmatch(r"[A-Za-z]{0,20}|\d{1,7}|\W*", value)

@@ -106,7 +106,7 @@ def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
     pending = ""
     for index, argument in enumerate(args):
         flag, pending = pending, ""
-        name, mark, value = _named(argument)
+        name, mark, value = _split_assignment(argument)
         if index in programs:
             continue
         is_named = bool(flag) and _is_named(flag, argument)
@@ -121,7 +121,7 @@ def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
             yield from value_secrets(argument[2:]) if argument[:1] == "-" else ()  # -phunter2
 
 
-def _named(argument: str) -> tuple[str, str, str]:
+def _split_assignment(argument: str) -> tuple[str, str, str]:
     """Returns name, ``=`` or ``:``, and value; the argument and twice "" if it has no name."""
     name, mark, value = re.match(r"([^=:]*)([=:]?)(.*)", argument, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess] - matches anything
     is_name = OPTION_NAME.fullmatch(name) or (
@@ -178,9 +178,10 @@ def value_secrets(value: str, *, named: bool = False) -> Iterator[str]:
         return
     for pair in PAIR.finditer(value):
         if (named or SECRET_NAME.search(pair[1])) and pair[2].casefold() not in AUTH_SCHEMES:
-            yield from (pair[2], _named(pair[2])[2])
-    inner = _named(value)[2]
-    for stated in {value, inner, _named(inner)[2]} - {""} if named or "://" not in value else ():
+            yield from (pair[2], _split_assignment(pair[2])[2])
+    inner = _split_assignment(value)[2]
+    forms = {value, inner, _split_assignment(inner)[2]} - {""}
+    for stated in forms if named or "://" not in value else ():
         yield from credentials(stated)
 
 

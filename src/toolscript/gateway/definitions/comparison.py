@@ -251,7 +251,7 @@ class Comparison:
         reason_for_new = self._reason_for_new()
         for tool in self._tools:
             definition = normal_form(tool)
-            reason, before = self._compared(tool, definition, vanished)
+            reason, before = self._compare(tool, definition, vanished)
             reason = reason_for_new if reason == "new" else reason
             by = None if reason is None else self._acceptance(tool, definition, reason)
             if by is not None:
@@ -260,7 +260,7 @@ class Comparison:
                 accepted.append(tool)
                 reordered += [tool.name] * (self.pins[tool.name].definition != definition)
             else:
-                held.append(self._held(tool, definition, reason, before))
+                held.append(self._hold(tool, definition, reason, before))
         seniority = Seniority.of({tool.name: self.pins.get(tool.name) for tool in self._tools})
         recent = self._recent(accepted)
         return Reviewed(tuple(accepted), tuple(held), recent, seniority, tuple(reordered))
@@ -306,7 +306,7 @@ class Comparison:
             return False
         return pin.rejected in {sha256_of(definition), sha256_of(ignore_order(definition))}
 
-    def _compared(
+    def _compare(
         self, tool: ToolSpec, definition: Definition, vanished: Sequence[_Vanished]
     ) -> tuple[HoldReason | None, Definition | None]:
         """Returns why a tool is not accepted as it is, and the definition that was."""
@@ -363,7 +363,7 @@ class Comparison:
             first=former.accepted_since if former else "",
         )
 
-    def _held(
+    def _hold(
         self,
         tool: ToolSpec,
         definition: Definition,

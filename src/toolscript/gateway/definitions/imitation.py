@@ -118,13 +118,15 @@ def imitations(
         accepted_at: Returns the Unix time at which a tool was first accepted, 0 for never.
     """
     notes: dict[str, Note] = {}
-    for tool, like, other in _imitated(tools, accepted_at):
+    for tool, like, other in _find_imitations(tools, accepted_at):
         label = f"tool {quoted(other.spec.name)} of server {quoted(other.spec.server)}"
         notes.setdefault(tool.spec.id, Note.of("imitates", f"Its {like} of the {label}."))
     return notes
 
 
-def _imitated(tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int]) -> Iterator[Pair]:
+def _find_imitations(
+    tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int]
+) -> Iterator[Pair]:
     """Yields tools that imitate another, the surest signs first; a tool may come several times.
 
     Args:
@@ -134,7 +136,7 @@ def _imitated(tools: Iterable[ToolSpec], accepted_at: Callable[[ToolSpec], int])
     named = [NamedTool(tool, accepted_at(tool)) for tool in tools]
     named.sort(key=lambda tool: tool.accepted_at or math.inf)  # the oldest are kept
     yield from _lookalikes(named)
-    yield from _prefixed(named)
+    yield from _find_prefixes(named)
     for pair in (*_copies(named), *_near(named)):
         if not is_older(pair[0].accepted_at, pair[2].accepted_at):
             yield pair
@@ -150,7 +152,7 @@ def _lookalikes(tools: list[NamedTool]) -> Iterator[Pair]:
                 yield tool, "name looks like that", other
 
 
-def _prefixed(tools: list[NamedTool]) -> Iterator[Pair]:
+def _find_prefixes(tools: list[NamedTool]) -> Iterator[Pair]:
     index = _Index()
     for tool in tools:
         if len(tool.server) >= _MIN_SERVER:

@@ -101,7 +101,7 @@ class DefinitionPins:
         kept: _PinFile | None = None
         try:
             with self._locked(spec.name):
-                reviewed, kept = self._reviewed(spec, tools)
+                reviewed, kept = self._review(spec, tools)
                 if kept is not None:
                     self._write(kept)
         except OSError as error:  # perhaps of the end of the lock, which stores it
@@ -116,7 +116,7 @@ class DefinitionPins:
             log.info("%s of %s reordered: same words, other order", count, spec.name)
         return reviewed
 
-    def _reviewed(
+    def _review(
         self, spec: ServerSpec, tools: Sequence[ToolSpec]
     ) -> tuple[Reviewed, _PinFile | None]:
         """Returns the accepted and held tools, and the record to store; None for the stored one."""

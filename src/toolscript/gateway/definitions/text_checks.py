@@ -128,7 +128,7 @@ def findings(text: str, others: Mapping[str, str]) -> Iterator[tuple[NoteKind, s
     if comment := _COMMENT.search(text):
         yield "comment", f"has an HTML comment: {_excerpt(text, comment)}"
     line = " ".join(text.translate(_PLAIN).split())
-    if other := _OTHER_TOOLS.search(line) or _named_server(line, others):
+    if other := _OTHER_TOOLS.search(line) or _find_server(line, others):
         yield "other-tools", f"says when other tools may be used: {_excerpt(line, other)}"
     if hiding := next(filter(lambda match: _is_asked(line, match), _HIDING.finditer(line)), None):
         yield "hiding", f"speaks of hiding something from the user: {_excerpt(line, hiding)}"
@@ -160,7 +160,7 @@ def _is_asked(line: str, match: re.Match[str]) -> bool:
     return not (match[0].lower().startswith("without") and _REFUSED.search(before))
 
 
-def _named_server(line: str, others: Mapping[str, str]) -> re.Match[str] | None:
+def _find_server(line: str, others: Mapping[str, str]) -> re.Match[str] | None:
     """Finds a phrase that says to use, or not to use, another server or a tool of it."""
     letters = compact(line)
     for name in (each for each, looked_for in others.items() if looked_for in letters):

@@ -47,7 +47,7 @@ def _pieces(before: str, after: str) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "equal":
-            pieces.append(Piece("same", _shortened(old[a:b])))
+            pieces.append(Piece("same", _shorten(old[a:b])))
             continue
         if b > a:
             pieces.append(Piece("removed", "".join(old[a:b])))
@@ -62,7 +62,7 @@ def _words(text: str) -> list[str]:
     return [*tokens[:MAX_WORDS], *([rest] if rest else [])]
 
 
-def _shortened(tokens: list[str]) -> str:
+def _shorten(tokens: list[str]) -> str:
     """Returns unchanged text without its middle, if that is long."""
     if len(tokens) <= 4 * _CONTEXT:
         return "".join(tokens)

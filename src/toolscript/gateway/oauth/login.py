@@ -216,15 +216,15 @@ class Login:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """See `TokenStorage`."""
         state = self._read()
-        state.tokens = _dumped(tokens)
+        state.tokens = _dump(tokens)
         state.expires_at = None
         if tokens.expires_in is not None:
             state.expires_at = time.time() + max(1.0, tokens.expires_in - EARLY_S)
         if self._provider is not None:
             context = self._provider.context
             context.token_expiry_time = state.expires_at
-            state.server = _dumped(context.oauth_metadata)
-            state.resource = _dumped(context.protected_resource_metadata)
+            state.server = _dump(context.oauth_metadata)
+            state.resource = _dump(context.protected_resource_metadata)
         await self._write(state)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -234,7 +234,7 @@ class Login:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """See `TokenStorage`."""
         state = self._read()
-        state.client = _dumped(client_info)
+        state.client = _dump(client_info)
         await self._write(state)
 
     def _read(self) -> _StoredLogin:
@@ -243,7 +243,7 @@ class Login:
             return self._draft
         try:
             content = self._records.read(self._name)
-            return _StoredLogin() if content is None else _decoded(content)
+            return _StoredLogin() if content is None else _decode(content)
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
             return _StoredLogin()
 
@@ -253,7 +253,7 @@ class Login:
             await anyio.to_thread.run_sync(self._records.write, self._name, content)
 
 
-def _decoded(content: bytes) -> _StoredLogin:
+def _decode(content: bytes) -> _StoredLogin:
     return msgspec.json.decode(content, type=_StoredLogin)
 
 
@@ -376,5 +376,5 @@ def _address_distance(address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
     return 2 if address.is_global else 1
 
 
-def _dumped(model: Any) -> _Json | None:
+def _dump(model: Any) -> _Json | None:
     return model.model_dump(mode="json", exclude_none=True) if model else None

@@ -36,7 +36,7 @@ class ProcessReaper:
             return ""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
-                self._process = _started(self._tag)
+                self._process = _start(self._tag)
             self._tagged += 1
             # The full stop keeps a tag from being the beginning of another.
             return f"{self._tag}-{self._tagged}."
@@ -49,7 +49,7 @@ class ProcessReaper:
                 self._process = None
 
 
-def _started(tag: str) -> "subprocess.Popen[bytes]":
+def _start(tag: str) -> "subprocess.Popen[bytes]":
     # -I -S: only the core of the standard library, since it runs all the time.
     return subprocess.Popen(  # noqa: S603 - this interpreter, with a program of our own
         [sys.executable, "-I", "-S", str(Path(reap.__file__)), tag],

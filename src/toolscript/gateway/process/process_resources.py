@@ -31,7 +31,7 @@ def measure(servers: Mapping[str, Sequence[int]]) -> dict[str, ServerResources]:
     if not any(servers.values()):
         return dict.fromkeys(servers, _NOTHING)
     table = _ProcessTable()
-    return {name: _measured(table, pids) for name, pids in servers.items()}
+    return {name: _sum_up(table, pids) for name, pids in servers.items()}
 
 
 _NOTHING = ServerResources(instances=0, processes=0, memory_bytes=0, cpu_s=0.0)
@@ -46,7 +46,7 @@ class _Usage(NamedTuple):
     cpu_s: float
 
 
-def _measured(table: "_ProcessTable", pids: Sequence[int]) -> ServerResources:
+def _sum_up(table: "_ProcessTable", pids: Sequence[int]) -> ServerResources:
     ids = dict.fromkeys(each for pid in pids for each in table.tree(pid))
     usages = {pid: usage for pid in ids if (usage := table.usage(pid))}
     lives, memory, times = zip(*usages.values(), strict=True) if usages else ((), (), ())

@@ -43,10 +43,10 @@ def reap(tag: str) -> None:
 def signal_tagged(tag: str, number: int) -> int:
     """Sends a signal, or none for 0, to every process with the tag; returns how many there are."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - as above
-    return sum(_signalled(pid, tag, number) for pid in pids)
+    return sum(_signal(pid, tag, number) for pid in pids)
 
 
-def _signalled(pid: int, tag: str, number: int) -> bool:
+def _signal(pid: int, tag: str, number: int) -> bool:
     with suppress(OSError):
         handle = os.pidfd_open(pid)  # so that no later process with the same number is meant
         try:

@@ -82,7 +82,7 @@ async def process_streams(
             command=spec.command,
             args=list(spec.args),
             env={
-                **_inherited_variables(spec.env),
+                **_inherit_variables(spec.env),
                 **spec.env,
                 **({TAG_VARIABLE: tag} if tag else {}),
             },
@@ -99,7 +99,7 @@ async def process_streams(
             process = _Process(await anyio.to_thread.run_sync(_popen, parameters))
         note_pid(process.pid)
         try:
-            async with _connected(process, stderr_log, limit) as streams:
+            async with _connect(process, stderr_log, limit) as streams:
                 yield streams
         finally:
             note_pid(None)
@@ -109,7 +109,7 @@ async def process_streams(
             process.stderr.close()
 
 
-def _inherited_variables(stated: Mapping[str, str]) -> dict[str, str]:
+def _inherit_variables(stated: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that a server gets beside the SDK's, unless its entry states them."""
     own = {name.upper() for name in stated}
     return {
@@ -206,7 +206,7 @@ def _close(pipe: IO[bytes]) -> None:
 
 
 @asynccontextmanager
-async def _connected(
+async def _connect(
     process: _Process, stderr_log: StderrLog, limit: int
 ) -> AsyncGenerator[_Streams]:
     """Yields the streams of a process that has been started, and ends it after the block."""

@@ -113,7 +113,7 @@ class McpUpstream:
             spec.name,
             self._sessions.call_s,
             self._note_failure,
-            self._redacted,
+            self._redact,
             check=self._wake_up,
             admit=self._admit,
             is_repeatable=self._is_repeatable,
@@ -237,7 +237,7 @@ class McpUpstream:
             return self._note_failure(error)
         if scope.cancelled_caught:
             self._needs_login = False
-            return self._explained(f"did not answer within {self._sessions.connect_s:g} s")
+            return self._explain(f"did not answer within {self._sessions.connect_s:g} s")
         return "the connection ended"
 
     async def _publish(self, session: ClientSession) -> None:
@@ -245,7 +245,7 @@ class McpUpstream:
         tools, rejected = await list_tools(session, self._spec)
         reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
         info = session.server_info
-        version = self._shown(f"{info.name} {info.version}", 80) if info else ""
+        version = self._show(f"{info.name} {info.version}", 80) if info else ""
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
         lists = self._ready.lists if has_other_lists(session) else {}
@@ -306,7 +306,7 @@ class McpUpstream:
 
     def _first_lines(self, rejected: Sequence[str]) -> tuple[str, ...]:
         """Returns the first few lines, and one that says how many more there are."""
-        lines = [self._shown(line) for line in rejected[:_MAX_REJECTED]]
+        lines = [self._show(line) for line in rejected[:_MAX_REJECTED]]
         more = len(rejected) - len(lines)
         return (*lines, f"and {more} more") if more else tuple(lines)
 
@@ -355,7 +355,7 @@ class McpUpstream:
             self._has_other_lists = False
             self._wake_up()
         elif isinstance(message, ValidationError) and not self._noise:
-            self._noise = self._shown(str(message.errors()[0].get("input")), 60)
+            self._noise = self._show(str(message.errors()[0].get("input")), 60)
 
     def _note_listed(self, changes: int) -> None:
         """Lets the calls go on that wait for a listing: it has taken in so many changes."""
@@ -374,11 +374,11 @@ class McpUpstream:
     def _wake_up(self) -> None:
         self._wake.set()
 
-    def _shown(self, text: str, limit: int = 200) -> str:
+    def _show(self, text: str, limit: int = 200) -> str:
         """Returns one line of a server's text, without secrets, nor half of one at its end."""
-        return printable(self._redacted(text), limit)
+        return printable(self._redact(text), limit)
 
-    def _redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         return redact(text, self._secrets())
 
     def _secrets(self) -> tuple[str, ...]:
@@ -393,13 +393,13 @@ class McpUpstream:
         if isinstance(error, ClosedError) or is_closed(error):
             self._needs_login = False
             early = "" if self._was_ready else " before it was ready"
-            return self._explained(f"closed the connection{early}")
+            return self._explain(f"closed the connection{early}")
         status = self._status_in(error)
         self._status = status or self._sessions.refused
         self._needs_login = self._login is not None and status == HTTPStatus.UNAUTHORIZED
         if status:
             return answered(status, self._spec.name if self._login else "")
-        return self._shown(message(error), 300) or type(error).__name__
+        return self._show(message(error), 300) or type(error).__name__
 
     def _status_in(self, error: BaseException) -> int:
         """Returns the status that an error stands for, or 0."""
@@ -409,11 +409,11 @@ class McpUpstream:
             return error.response.status_code
         return self._sessions.refused if is_status_only(error) else 0
 
-    def _explained(self, text: str) -> str:
+    def _explain(self, text: str) -> str:
         """Returns the text, and the server's last words on standard output and error."""
         if self._noise:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
-        last = self._shown(self._stderr.last_line) if self._spec.transport == "stdio" else ""
+        last = self._show(self._stderr.last_line) if self._spec.transport == "stdio" else ""
         return f"{text}{LAST_WORDS}{last}" if last else text
 
 

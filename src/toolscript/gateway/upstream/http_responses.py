@@ -69,7 +69,7 @@ class BoundedResponses:
         encoding = response.headers.pop("content-encoding", "identity").strip().lower()
         if encoding not in {"", "identity", *_ENCODINGS}:
             raise httpx2.DecodingError(f"answers in {encoding[:20]}, though asked not to")
-        plain = _decompressed(chunks) if encoding in _ENCODINGS else chunks
+        plain = _decompress(chunks) if encoding in _ENCODINGS else chunks
         rewrite = self._events if content_type == "text/event-stream" else self._body
         response.stream = _Stream(chunks, rewrite(plain, _request_id(response.request)))
 
@@ -155,7 +155,7 @@ class _Stream(httpx2.AsyncByteStream):
         await self._source.aclose()
 
 
-async def _decompressed(chunks: _Chunks) -> AsyncGenerator[bytes]:
+async def _decompress(chunks: _Chunks) -> AsyncGenerator[bytes]:
     """Yields the content of a compressed body, at most `SMALL_BYTES` at once."""
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     async for chunk in chunks:

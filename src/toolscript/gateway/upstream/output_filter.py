@@ -44,7 +44,7 @@ class OutputFilter:
         asks = result.get("resultType") == "input_required"
         if not self._steps or method not in METHODS or asks:
             return result
-        return await to_thread.run_sync(self._cleaned, result, limiter=self._limiter)
+        return await to_thread.run_sync(self._clean, result, limiter=self._limiter)
 
     def refusal(self, error: RefusedError) -> RefusedError:
         """Returns a server's error without hidden characters; it has no secrets any more."""
@@ -54,7 +54,7 @@ class OutputFilter:
         _clean_objects(data, lambda texts: [strip_hidden(text) for text in texts], whole=True)
         return RefusedError(strip_hidden(str(error)), error.code, said, data[0])
 
-    def _cleaned(self, result: dict[str, Any]) -> dict[str, Any]:
+    def _clean(self, result: dict[str, Any]) -> dict[str, Any]:
         secrets = self._secrets() if "redact" in self._steps else ()
 
         def clean(texts: list[str]) -> list[str]:
@@ -107,10 +107,10 @@ def clean_json(text: bytes, clean: Callable[[list[str]], list[str]]) -> bytes:
     """
     made, done = bytearray(), 0
     for places in _batches(_places(text)):
-        read = [_decoded(text[start:end]) for start, end in places]
+        read = [_decode(text[start:end]) for start, end in places]
         for (start, end), before, after in zip(places, read, clean(read), strict=True):
             if after != before:
-                made += text[done:start] + _encoded(after)
+                made += text[done:start] + _encode(after)
                 done = end
     return bytes(made + text[done:])
 
@@ -143,18 +143,18 @@ def _places(text: bytes) -> Iterator[tuple[int, int]]:
                 yield place
             name = ""
             continue
-        name = _decoded(text[slice(*place)])
+        name = _decode(text[slice(*place)])
         if depth == 1:
             inside = name == STRUCTURED
         elif inside:
             yield place
 
 
-def _decoded(literal: bytes) -> str:
+def _decode(literal: bytes) -> str:
     if b"\\" not in literal:
         return literal[1:-1].decode("utf-8", "replace")
     return msgspec.json.decode(literal, type=str)
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return msgspec.json.encode(text)

@@ -155,7 +155,7 @@ class RequestRouter:
         outcome = HttpOutcome()
         try:
             with record_in(outcome):
-                return await self._answered(session, method, params, pending)
+                return await self._answer(session, method, params, pending)
         except SessionBypassError as bypass:
             return bypass.result
         except MCPError as error:
@@ -206,7 +206,7 @@ class RequestRouter:
                 code=refusal.code, message=refusal.server_message, data=refusal.data
             )
 
-    async def _answered(
+    async def _answer(
         self, session: ClientSession, method: str, params: _Raw, pending: _PendingRequest
     ) -> _Raw:
         """Returns the result; gets the input that it asks for, unless the caller does that."""
@@ -220,7 +220,7 @@ class RequestRouter:
             questions: dict[str, _Raw] = result.get("inputRequests") or {}
             wants_a_secret = any(map(secret_asked_for, questions.values()))
             if pending.caller.accepts_input_required and not wants_a_secret:
-                marked = {key: self._attributed(question) for key, question in questions.items()}
+                marked = {key: self._attribute(question) for key, question in questions.items()}
                 return {**result, "inputRequests": marked} if questions else result
             params = {**params, "inputResponses": await self._inputs(questions, pending)}
             if "requestState" in result:
@@ -246,10 +246,10 @@ class RequestRouter:
             )
             self._warned = True
             return DECLINED
-        marked = self._attributed(question)
+        marked = self._attribute(question)
         return await pending.elicit(marked["method"], marked.get("params") or {})
 
-    def _attributed(self, question: _Raw) -> _Raw:
+    def _attribute(self, question: _Raw) -> _Raw:
         if question.get("method") != METHOD:
             return question
         params = attributed(self._server, question.get("params") or {}, self._redact)
@@ -284,19 +284,19 @@ class RequestRouter:
             return NotConnectedError(f"{self._server}: {reason}")
         said, data = self._redact(error.message), error.data
         if error.code == URL_NEEDED and isinstance(data, dict):
-            data = self._attributed_addresses(cast("_Raw", data))
+            data = self._attribute_addresses(cast("_Raw", data))
         else:
-            data = self._redacted_data(data)
+            data = self._redact_data(data)
         return RefusedError(f"{self._server}: {said}", error.code, said, data)
 
-    def _redacted_data(self, data: Any) -> Any:
+    def _redact_data(self, data: Any) -> Any:
         """Returns the data of an error without secrets, or None if that leaves no JSON."""
         try:
             return None if data is None else json.loads(self._redact(json.dumps(data)))
         except ValueError:
             return None
 
-    def _attributed_addresses(self, data: _Raw) -> _Raw:
+    def _attribute_addresses(self, data: _Raw) -> _Raw:
         """Returns the addresses that a user is to open first, each with the server's name."""
         questions: Any = data.get("elicitations")
         if not isinstance(questions, list):

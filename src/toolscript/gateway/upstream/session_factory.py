@@ -114,17 +114,17 @@ class SessionFactory:
         if spec.transport != "stdio":
             return
         if spec.cwd and not Path(spec.cwd).is_dir():
-            raise UpstreamError(f"its working directory {self._shown(spec.cwd)} does not exist")
+            raise UpstreamError(f"its working directory {self._show(spec.cwd)} does not exist")
         local = Path(spec.cwd or ".") / spec.command if "/" in spec.command else None
         if shutil.which(str(local or spec.command), path=spec.env.get("PATH")):
             return
         has_arguments = " " in spec.command and not spec.args
         advice = "put what follows the program into args" if has_arguments else _INSTALL
         raise UpstreamError(
-            f"its command {self._shown(spec.command)!r} was not found or may not be run; {advice}"
+            f"its command {self._show(spec.command)!r} was not found or may not be run; {advice}"
         )
 
-    def _shown(self, text: str) -> str:
+    def _show(self, text: str) -> str:
         return printable(redact(text, self._spec.secrets), 200)
 
     def _streams(self, transport: Transport, responses: BoundedResponses) -> Any:

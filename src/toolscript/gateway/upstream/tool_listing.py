@@ -60,12 +60,12 @@ async def list_tools(
     async for entry, rest in _entries(session):
         try:
             tool = _tool(session, spec, entry, rest)
-            free_bytes -= _checked_size(tool, tools, free_bytes)
+            free_bytes -= _check_size(tool, tools, free_bytes)
         except _RejectedToolError as error:
             rejected.append(f"{_name_of(entry)}: {error}")
         else:
             tools[tool.name] = tool
-    rejected += _unmatched(spec, tools)
+    rejected += _find_unmatched(spec, tools)
     return tuple(tool for name, tool in tools.items() if spec.offers(name)), tuple(rejected)
 
 
@@ -162,7 +162,7 @@ def _name_of(entry: Any) -> str:
     return printable(str(name), 80) if name else "a tool without a name"
 
 
-def _checked_size(tool: ToolSpec, tools: Mapping[str, ToolSpec], free_bytes: int) -> int:
+def _check_size(tool: ToolSpec, tools: Mapping[str, ToolSpec], free_bytes: int) -> int:
     """Returns a tool's size as JSON in bytes.
 
     Raises `_RejectedToolError` for a tool that is past a bound or already in ``tools``.
@@ -210,7 +210,7 @@ def _is_deep(value: object, levels: int = MAX_DEPTH) -> bool:
     return not levels or any(_is_deep(item, levels - 1) for item in cast("list[Any]", value))
 
 
-def _unmatched(spec: ServerSpec, names: Mapping[str, ToolSpec]) -> list[str]:
+def _find_unmatched(spec: ServerSpec, names: Mapping[str, ToolSpec]) -> list[str]:
     """Returns a line for each filter that matches nothing, most likely a typo."""
     patterns = {
         "includeTools": spec.include_tools or (),

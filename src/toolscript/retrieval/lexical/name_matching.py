@@ -188,10 +188,10 @@ class NameMatcher:
 
     def _exactly(self, rows: Iterable[int]) -> dict[int, NameMatch]:
         """The exact name of these; an impersonator's only if nothing else has it."""
-        named = {row: self._named(row, 1.0) for row in rows}
+        named = {row: self._match_row(row, 1.0) for row in rows}
         return named if _EXACT in named.values() else dict.fromkeys(named, _EXACT)
 
-    def _named(self, row: int, similarity: float) -> NameMatch:
+    def _match_row(self, row: int, similarity: float) -> NameMatch:
         factor = IMPERSONATOR if row in self.impersonating else 1.0
         return NameMatch(factor * similarity, similarity)
 
@@ -200,7 +200,7 @@ class NameMatcher:
 
     def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
         return _best_matches(
-            {row: self._named(row, similarity) for row in self.rows_of(spelling, visible)}
+            {row: self._match_row(row, similarity) for row in self.rows_of(spelling, visible)}
             for spelling, similarity in self.alike(spelled)
         )
 

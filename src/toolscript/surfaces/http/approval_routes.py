@@ -45,7 +45,7 @@ def reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
     """Returns the tools that wait for approval, each compared with what was accepted. Blocks."""
     held = catalogue.held()
     notes = catalogue.notes([each.tool for each in held])
-    answers = [_held(each, notes.get(each.tool.id, ())) for each in held]
+    answers = [_answer_held(each, notes.get(each.tool.id, ())) for each in held]
     reordered = catalogue.reordered()
     return ReviewAnswer(held=answers, total_held=len(held), reordered=reordered)
 
@@ -127,7 +127,7 @@ def _check_owner(request: Request) -> None:
         raise DeniedError("only the gateway's owner may decide about tools and calls")
 
 
-def _held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:
+def _answer_held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:
     return HeldAnswer(
         tool_id=held.tool.id,
         server_name=held.tool.server,

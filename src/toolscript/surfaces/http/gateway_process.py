@@ -117,7 +117,7 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
     stores = bootstrap.open_stores(settings, config.key)
-    stores.join(_reached_at(settings.database, listening))
+    stores.join(_find_address(settings.database, listening))
     tokens = TokenStore(settings.paths.data_dir, config.key, stores.records("tokens"))
     if not local and not tokens.protected:
         raise UnprotectedError(
@@ -275,7 +275,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _reached_at(database: DatabaseSettings, listening: socket.socket) -> str:
+def _find_address(database: DatabaseSettings, listening: socket.socket) -> str:
     """Returns the address at which the other replicas reach this gateway."""
     is_unspecified = ipaddress.ip_address(listening.getsockname()[0]).is_unspecified
     if database.url and database.replica_url is None and is_unspecified:

@@ -201,15 +201,15 @@ def flag(request: Request, name: str) -> bool:
 async def json_object(request: Request) -> dict[str, Any]:
     """Returns the JSON object in the body; an empty one for no body."""
     data = await request.body()
-    value: Any = _decoded(data) if data else {}
+    value: Any = _decode(data) if data else {}
     if not isinstance(value, dict):
-        raise InputError(f"the body is {_named(value)}; expected a JSON object of arguments")
+        raise InputError(f"the body is {_name_kind(value)}; expected a JSON object of arguments")
     return cast("dict[str, Any]", value)
 
 
 async def json_value(request: Request) -> Any:
     """Returns the JSON value in the body."""
-    return _decoded(await request.body())
+    return _decode(await request.body())
 
 
 async def json_struct(request: Request, kind: type[_S]) -> _S:
@@ -248,13 +248,13 @@ async def while_connected(request: Request, work: Awaitable[_T]) -> _T:
     return await run_unless(disconnected, work, ClientDisconnect)
 
 
-def _decoded(data: bytes) -> Any:
+def _decode(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the body is not JSON: {error}") from None
 
 
-def _named(value: object) -> str:
+def _name_kind(value: object) -> str:
     kinds: dict[type, str] = {list: "a list", str: "a string", type(None): "null"}
     return kinds.get(type(value), "no object")

@@ -178,7 +178,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
 
 
 def _asgi(routes: Sequence[BaseRoute], **more: Any) -> Starlette:
-    handlers: Any = {HTTPException: _http_error, Exception: _unexpected}
+    handlers: Any = {HTTPException: _http_error, Exception: _answer_fault}
     return Starlette(routes=routes, exception_handlers=handlers, **more)
 
 
@@ -417,7 +417,7 @@ def _http_error(request: Request, problem: Exception) -> Response:
     return refusal(status, text)
 
 
-def _unexpected(request: Request, problem: Exception) -> Response:
+def _answer_fault(request: Request, problem: Exception) -> Response:
     """Logs a fault of toolscript's in full, and answers it in one line."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
     text = "toolscript made a mistake; the gateway's log has the details"

@@ -25,7 +25,7 @@ _SERVER = parameter("server", "Its name.", TEXT, required=True)
 )
 async def server_log(app: App, request: Request) -> Any:
     """The last lines that a server has written on standard error."""
-    (name, catalogue), count = _owned(app, request), parsed(request, _LINES, _LINES.default)
+    (name, catalogue), count = _check_owner(app, request), parsed(request, _LINES, _LINES.default)
     file, lines = await anyio.to_thread.run_sync(catalogue.gateway.log, name, count)
     return ServerLogAnswer(server_name=name, file=str(file), lines=lines)
 
@@ -33,13 +33,13 @@ async def server_log(app: App, request: Request) -> Any:
 @ENDPOINTS.add("POST", "/servers/restart", ServersAnswer, _SERVER)
 async def restart_server(app: App, request: Request) -> Any:
     """Stop a server, and start it anew."""
-    name, catalogue = _owned(app, request)
+    name, catalogue = _check_owner(app, request)
     await while_connected(request, catalogue.restart(name))
     own = [status for status in catalogue.servers() if status.name == name]
     return ServersAnswer(servers=[server_answer(status, None) for status in own])
 
 
-def _owned(app: App, request: Request) -> tuple[str, ScopedCatalogue]:
+def _check_owner(app: App, request: Request) -> tuple[str, ScopedCatalogue]:
     """Returns the server's name, and the catalogue of the owner, who alone may do so."""
     name, catalogue = required(request, "server", "git"), app.catalogue(grant_of(request))
     if not catalogue.grant.is_owner:

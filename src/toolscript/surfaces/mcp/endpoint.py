@@ -157,7 +157,7 @@ class ToolEndpoint:
         if self.exposure != "two-phase":
             entries += [wire.tool(spec, spec.id) for spec in catalogue.builtin_tools()]
         names = catalogue.exposed
-        return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._listed(context))]
+        return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._list_tools(context))]
 
     def instructions(self, context: RequestContext) -> str:
         """Returns the instructions for a model at the beginning of a session."""
@@ -196,7 +196,7 @@ class ToolEndpoint:
     def _catalogue(self, context: RequestContext) -> ScopedCatalogue:
         return self._app.catalogue(context.grant)
 
-    def _listed(self, context: RequestContext) -> list[ToolSpec]:
+    def _list_tools(self, context: RequestContext) -> list[ToolSpec]:
         """Returns the servers' tools that are listed: every one, or the pinned and chosen."""
         catalogue = self._catalogue(context)
         if self.exposure == "all":
@@ -318,7 +318,7 @@ class ToolEndpoint:
         result = await call
         catalogue = self._catalogue(context)
         if self._in_detail or catalogue.builtin_tool(name):
-            return await _decoded(name, result)
+            return await _decode(name, result)
         if result.get("resultType") == "input_required":
             return result
         tool = ToolSpec(server="", name=name)
@@ -360,7 +360,7 @@ class ToolEndpoint:
         return tuple(ids)
 
 
-async def _decoded(name: str, result: _Raw) -> _Raw:
+async def _decode(name: str, result: _Raw) -> _Raw:
     if not isinstance(result, RawResult):
         return result
     try:

@@ -123,7 +123,7 @@ class PendingElicitations:
         Only an equal ``request`` continues a call; any other one calls ``begin``. Raises what
         the call raises, and `RefusedError` if the call does not wait any more.
         """
-        call = self._continued(request, params, caller)
+        call = self._find_call(request, params, caller)
         if call is None:
             call = _PendingCall(request, caller)
             assert self._tasks is not None  # noqa: S101 - it runs while there are requests
@@ -135,7 +135,7 @@ class PendingElicitations:
             raise
         return self._questions(call) if result is None else result
 
-    def _continued(
+    def _find_call(
         self, request: Hashable, params: Mapping[str, Any], caller: Caller
     ) -> _PendingCall | None:
         """Returns the call that a request continues; None for a request that begins one."""

@@ -37,13 +37,13 @@ def of_tools(found: Found, names: Mapping[str, str]) -> str:
     ]
     held = [held_line(result.held)] if result.held else []
     more = [*_describe_missing(found.missing or ()), *held]
-    return "\n".join([_verdict(result, "tool"), *lines, *_degraded(result), *more])
+    return "\n".join([_verdict(result, "tool"), *lines, *_write_degraded(result), *more])
 
 
 def of_skills(result: SearchResult) -> str:
     """Returns the answer of a search for skills."""
     lines = [_skill(hit) for hit in result.hits]
-    return "\n".join([_verdict(result, "skill"), *lines, *_degraded(result)])
+    return "\n".join([_verdict(result, "skill"), *lines, *_write_degraded(result)])
 
 
 def _verdict(result: SearchResult, noun: str) -> str:
@@ -84,7 +84,7 @@ def _skill(hit: Hit) -> str:
     return f"{passage.parent_id} [{READ}] {text}"
 
 
-def _degraded(result: SearchResult) -> list[str]:
+def _write_degraded(result: SearchResult) -> list[str]:
     return [f"degraded: {printable('; '.join(result.degraded), 200)}"] if result.degraded else []
 
 

@@ -104,7 +104,7 @@ class SessionStream:
         metadata = ServerMessageMetadata(request_context=self._request)
         if isinstance(message, JSONRPCRequest) and message.method != _LISTENING:
             self._count(message.id)
-            metadata.on_request_unanswered = partial(self._cancelled, message.id)
+            metadata.on_request_unanswered = partial(self._cancel, message.id)
         return SessionMessage(message, metadata)
 
     def _count(self, identifier: str | int) -> None:
@@ -122,7 +122,7 @@ class SessionStream:
                 if isinstance(message, JSONRPCResponse | JSONRPCError):
                     self._end(message.id)
 
-    async def _cancelled(self, identifier: str | int) -> None:
+    async def _cancel(self, identifier: str | int) -> None:
         self._end(identifier)
 
     def _end(self, identifier: str | int | None) -> None:

@@ -91,7 +91,7 @@ def tools_found(query: str, found: Found, *, mark: bool = False) -> dict[str, An
             name = hit.document.id
             hits.append({**kind, **_tool(hit, found.tools[name], chars)})
     meta = {"query": query, "alpha": result.alpha, "graph_edges": result.edges}
-    return {"tools": hits, "meta": {**meta, **_degraded(result), **_not_searched(found)}}
+    return {"tools": hits, "meta": {**meta, **_write_degraded(result), **_not_searched(found)}}
 
 
 def _tool(hit: Hit, tool: KnownTool, chars: int) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def skills_found(query: str, result: SearchResult) -> dict[str, Any]:
     """Returns the answer of ``search_skills``."""
     chars = MAX_ANSWER_CHARS // max(1, len(result.hits))
     rows = [{**_skill(hit, chars), "score": round(hit.score, 4)} for hit in result.hits]
-    return {"skills": rows, "meta": {"query": query, **_degraded(result)}}
+    return {"skills": rows, "meta": {"query": query, **_write_degraded(result)}}
 
 
 def _skill(hit: Hit, chars: int) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _skill(hit: Hit, chars: int) -> dict[str, Any]:
     }
 
 
-def _degraded(result: SearchResult) -> dict[str, Any]:
+def _write_degraded(result: SearchResult) -> dict[str, Any]:
     return {"degraded": list(result.degraded)} if result.degraded else {}
 
 
