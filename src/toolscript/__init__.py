@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolscript.agent.two_phase import Executor, Llm, Outcome, Toolbox
     from toolscript.app.application import App
     from toolscript.bootstrap import Wiring, application
-    from toolscript.codegen.tool_definitions import define_tool
+    from toolscript.codegen.api_definitions import define_tool
     from toolscript.config.servers import Config, load_config
     from toolscript.config.settings import Settings, load_settings
     from toolscript.embedding.base import Encoder
@@ -67,7 +67,7 @@ _MODULES = {
     "agent.two_phase": ("Executor", "Llm", "Outcome", "Toolbox"),
     "app.application": ("App",),
     "bootstrap": ("Wiring", "application"),
-    "codegen.tool_definitions": ("define_tool",),
+    "codegen.api_definitions": ("define_tool",),
     "config.servers": ("Config", "load_config"),
     "config.settings": ("Settings", "load_settings"),
     "embedding.base": ("Encoder",),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.codegen.tool_definitions import MAX_NAME_CHARS
+from toolscript.codegen.api_definitions import MAX_NAME_CHARS
 from toolscript.gateway.catalogue import (
     Catalogue,
     ServerEntry,

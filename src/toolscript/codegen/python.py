@@ -15,7 +15,7 @@ from toolscript.codegen import type_tree as tree
 from toolscript.codegen.error_isolation import isolated
 from toolscript.codegen.identifiers import TYPE_ENDINGS, Identifiers, Numbering, pascal
 from toolscript.codegen.runtimes import PYTHON
-from toolscript.codegen.sample import sample
+from toolscript.codegen.sample_arguments import sample
 from toolscript.codegen.schema import read
 from toolscript.types import ToolSpec
 

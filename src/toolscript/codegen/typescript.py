@@ -18,7 +18,7 @@ from toolscript.codegen import type_tree as tree
 from toolscript.codegen.error_isolation import isolated
 from toolscript.codegen.identifiers import Identifiers
 from toolscript.codegen.runtimes import TYPESCRIPT, TYPESCRIPT_CALL
-from toolscript.codegen.sample import sample
+from toolscript.codegen.sample_arguments import sample
 from toolscript.codegen.schema import read
 from toolscript.types import ToolSpec
 

@@ -1,4 +1,4 @@
-"""An encoder that runs a model of the hub's layout with ONNX Runtime."""
+"""Computes embeddings with ONNX Runtime, by a model whose folder is laid out as on the hub."""
 
 import logging
 import mmap

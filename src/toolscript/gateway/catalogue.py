@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from toolscript.codegen.tool_definitions import DIGITS, MAX_DIGITS, valid_name
+from toolscript.codegen.api_definitions import DIGITS, MAX_DIGITS, valid_name
 from toolscript.gateway.definitions.comparison import (
     HeldTool,
     RecentChange,

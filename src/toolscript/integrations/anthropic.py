@@ -6,8 +6,8 @@ answer to a search are references, with which the API shows Claude the definitio
 
 from typing import Any
 
-from toolscript.codegen.tool_definitions import define_tool, valid_name
-from toolscript.integrations.gateway import ToolSource, as_mapping, find_tool
+from toolscript.codegen.api_definitions import define_tool, valid_name
+from toolscript.integrations.remote_tools import ToolSource, as_mapping, find_tool
 from toolscript.retrieval.ranker import OfferedTool
 
 MAX_REFERENCES = 5

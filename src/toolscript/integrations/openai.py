@@ -7,8 +7,8 @@ answer, grouped by server; the model calls them from then on.
 import json
 from typing import Any
 
-from toolscript.codegen.tool_definitions import define_namespaces
-from toolscript.integrations.gateway import ToolSource, as_mapping, find_tool
+from toolscript.codegen.api_definitions import define_namespaces
+from toolscript.integrations.remote_tools import ToolSource, as_mapping, find_tool
 from toolscript.retrieval.ranker import OfferedTool
 
 MAX_TOOLS = 5

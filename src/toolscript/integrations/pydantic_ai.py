@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from toolscript.integrations.gateway import ToolSource
+from toolscript.integrations.remote_tools import ToolSource
 from toolscript.retrieval.ranker import Ranker
 
 Strategy = Callable[[Any, Sequence[str], Sequence[Any]], Awaitable[list[str]]]

@@ -40,9 +40,9 @@ def functions() -> list[Callable[..., str]]:
 def source(address: list[str]) -> Any:
     """The tools of a gateway if its address is given, else these."""
     if address:
-        from toolscript.integrations.gateway import Gateway
+        from toolscript.integrations.remote_tools import RemoteTools
 
-        return Gateway(*address)
+        return RemoteTools(*address)
     from toolscript import Ranker
 
     return Ranker(functions())

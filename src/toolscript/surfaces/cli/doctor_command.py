@@ -14,7 +14,7 @@ from toolscript.surfaces.cli.connect import connected, record_file, running_gate
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_answer
-from toolscript.surfaces.server.checks import (
+from toolscript.surfaces.server.doctor_checks import (
     Finding,
     checked,
     database_finding,

@@ -99,7 +99,7 @@ def _print_status(running: RunningGateway | None) -> None:
     if health.get("configurationProblem"):
         note(f"it keeps its old configuration: {health['configurationProblem']}")
     if "database" in health:
-        from toolscript.surfaces.server.checks import database_line  # noqa: PLC0415 - imports more
+        from toolscript.surfaces.server.doctor_checks import database_line  # noqa: PLC0415 - imports more
 
         note(database_line(health["database"]))
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
-from toolscript.codegen.tool_definitions import Format, define_tools
+from toolscript.codegen.api_definitions import Format, define_tools
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
 from toolscript.text.names import name_warning
 from toolscript.text.wire_constants import META_TOOLS

@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.app.searching import Found
-from toolscript.codegen.tool_definitions import FORMATS, Format
+from toolscript.codegen.api_definitions import FORMATS, Format
 from toolscript.config.settings import OPTION, Option
 from toolscript.errors import QueryError, RangeError
 from toolscript.graph.session_history import SessionHistory

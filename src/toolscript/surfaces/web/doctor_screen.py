@@ -12,7 +12,7 @@ from toolscript.config.settings import Settings
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.http.answers import DatabaseAnswer, server_answer
 from toolscript.surfaces.server.authentication import grant_of
-from toolscript.surfaces.server.checks import (
+from toolscript.surfaces.server.doctor_checks import (
     Finding,
     database_finding,
     file_findings,

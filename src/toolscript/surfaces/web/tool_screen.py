@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.app.call_figures import CallFigures, call_figures
-from toolscript.codegen.sample import sample
+from toolscript.codegen.sample_arguments import sample
 from toolscript.codegen.schema import read
 from toolscript.codegen.typed_clients import Language, ToolCode
 from toolscript.errors import InputError

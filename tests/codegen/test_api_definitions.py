@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript import ToolSpec
-from toolscript.codegen.tool_definitions import FORMATS, define_tool, define_tools, valid_name
+from toolscript.codegen.api_definitions import FORMATS, define_tool, define_tools, valid_name
 
 VALID = re.compile(r"[A-Za-z0-9_-]{1,46}")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}

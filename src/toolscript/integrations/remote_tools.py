@@ -1,4 +1,4 @@
-"""Ranks, lists and calls the tools of a running gateway over HTTP."""
+"""A client of a running gateway: ranks, lists and calls its tools over HTTP."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from toolscript.codegen.tool_definitions import valid_name
+from toolscript.codegen.api_definitions import valid_name
 from toolscript.errors import GatewayError, UnknownNameError
 from toolscript.retrieval.ranker import OfferedTool, RankedTool
 from toolscript.types import ToolSpec
@@ -17,7 +17,7 @@ TIMEOUT_S = 30.0
 
 
 class ToolSource(Protocol):
-    """Tools that can be listed and ranked: a `Ranker`, or a `Gateway`."""
+    """Tools that can be listed and ranked: a `Ranker`, or a `RemoteTools`."""
 
     @property
     def tools(self) -> list[OfferedTool]:
@@ -46,7 +46,7 @@ def find_tool(source: ToolSource, name: str) -> OfferedTool:
     raise UnknownNameError(f"no tool is called {name!r}")
 
 
-class Gateway:
+class RemoteTools:
     """The tools of a gateway.
 
     Args:
