@@ -9,6 +9,7 @@ import msgspec
 
 from toolscript.app.searching import Found
 from toolscript.errors import InputError
+from toolscript.retrieval.evaluation import Question
 from toolscript.retrieval.quality_metrics import DEPTH, Scores, mean, score
 from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
@@ -20,13 +21,6 @@ MAX_RELEVANT = 20
 MAX_BYTES = 4 * 1024 * 1024
 _NAME = "questions"
 """The name of the record that stores the questions."""
-
-
-class KeptQuestion(msgspec.Struct, frozen=True):
-    """A question, and the ids of all the tools that are needed to answer it."""
-
-    query: str
-    relevant: tuple[str, ...]
 
 
 class QuestionResult(msgspec.Struct, frozen=True):
@@ -62,7 +56,7 @@ class KeptQuestions:
         """Their place, for people."""
         self._records = records
 
-    def all(self) -> list[KeptQuestion]:
+    def all(self) -> list[Question]:
         """Returns the questions, the oldest first; raises `InputError` for a damaged file."""
         try:
             lines = (self._records.read(_NAME) or b"").splitlines()
@@ -70,7 +64,7 @@ class KeptQuestions:
             why = error.strerror or error
             raise InputError(f"{self.place} cannot be read: {why}") from None
         try:
-            return [msgspec.json.decode(line, type=KeptQuestion) for line in lines if line.strip()]
+            return [msgspec.json.decode(line, type=Question) for line in lines if line.strip()]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{self.place} is not what the page has written: {error}") from None
 
@@ -95,7 +89,7 @@ class KeptQuestions:
             self._write({e.query: e.relevant for e in self.all() if e.query != query})
 
     def _write(self, questions: dict[str, tuple[str, ...]]) -> None:
-        rows = (KeptQuestion(query, relevant) for query, relevant in questions.items())
+        rows = (Question(query, relevant) for query, relevant in questions.items())
         content = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         if len(content) > self._max_bytes:
             raise InputError(f"at most {self._max_bytes} bytes of questions are kept; drop some")
@@ -103,7 +97,7 @@ class KeptQuestions:
 
 
 async def measure(
-    questions: list[KeptQuestion],
+    questions: list[Question],
     search: Callable[[SearchRequest], Awaitable[Found]],
     grant: Grant,
 ) -> QuestionResults:

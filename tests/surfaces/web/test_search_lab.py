@@ -11,8 +11,9 @@ import pytest
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, processes, stop_all, tool
 from tests.surfaces.web.browser import Browser, Element
 
-from toolscript.app.kept_questions import MAX_RELEVANT, KeptQuestion, KeptQuestions
+from toolscript.app.kept_questions import MAX_RELEVANT, KeptQuestions
 from toolscript.errors import InputError
+from toolscript.retrieval.evaluation import Question
 from toolscript.storage.file_records import FileRecords
 from toolscript.surfaces.http.search_answers import ToolHit
 from toolscript.surfaces.web.confidence_bar import bar
@@ -227,7 +228,7 @@ def test_the_file_of_questions_is_that_of_the_benchmark(tmp_path: Path) -> None:
     kept.keep("read “it”", "a__x")
     kept.keep("read “it”", "a__y")
     kept.keep("read “it”", "a__x")
-    assert kept.all() == [KeptQuestion("read “it”", ("a__x", "a__y"))]
+    assert kept.all() == [Question("read “it”", ("a__x", "a__y"))]
     from benchmarks.quality.datasets import queries  # noqa: PLC0415 - only here
 
     records.path("questions").rename(file)

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.kept_questions import KeptQuestion, KeptQuestions, QuestionResults, measure
+from toolscript.app.kept_questions import KeptQuestions, QuestionResults, measure
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, RangeError, ToolscriptError
+from toolscript.retrieval.evaluation import Question
 from toolscript.retrieval.quality_metrics import LABELS
 from toolscript.surfaces.http.request_input import flag
 from toolscript.surfaces.http.search_answers import SearchAnswer, ToolHit
@@ -74,7 +75,7 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
 class QuestionsScreen(Struct, frozen=True, kw_only=True):
     """The kept questions, and how they do now if that was asked for."""
 
-    questions: list[KeptQuestion]
+    questions: list[Question]
     file: str
     labels: dict[str, str]
     measured: QuestionResults | UnsetType = UNSET
@@ -209,5 +210,5 @@ async def change_questions(app: App, request: Request) -> Any:
     return redirect("/questions?measure=true")
 
 
-async def _all(kept: KeptQuestions) -> list[KeptQuestion]:
+async def _all(kept: KeptQuestions) -> list[Question]:
     return await anyio.to_thread.run_sync(kept.all)
