@@ -20,6 +20,8 @@ from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 LISTEN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 _POLL_S = 0.02
+_EXIT_S = 2.0
+"""Seconds to wait for the exit of a gateway that no longer answers."""
 _ATTEMPTS = 3
 """How often a gateway is started that ends before it answers: it may have been killed."""
 
@@ -46,11 +48,21 @@ class BackgroundGateway:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        reason = self._reason_of_its_end() if kind is GatewayMissingError else ""
         if kind is not None:
             _end_child(self._process)
             if self._early.exists() and not self._file.is_locked():
                 self._early.replace(self._log)
         self._early.unlink(missing_ok=True)
+        if reason:  # says more than that it does not answer
+            raise GatewayError(reason) from None
+
+    def _reason_of_its_end(self) -> str:
+        """Returns the last line of a gateway that has answered and then ended; else empty."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_EXIT_S)
+            return _last_line(self._early if self._early.exists() else self._log)
+        return ""
 
     def record(self) -> GatewayRecord:
         """Returns its record, once it answers; raises `GatewayError` if it does not."""
