@@ -13,7 +13,7 @@ from toolscript.retrieval.ranker import OfferedTool
 MAX_REFERENCES = 5
 
 
-class ToolSearch:
+class ClaudeToolSearch:
     """Search of tools for the Messages API.
 
     Args:

@@ -44,8 +44,7 @@ class ToolSelection(AgentMiddleware):
         tools = {_name(tool): tool for tool in request.tools if _name(tool)}
         if len(tools) <= self._limit:
             return request
-        definitions = {name: convert_to_openai_tool(tool) for name, tool in tools.items()}
-        self._ranker.update(definitions.values())
+        self._ranker.update(map(convert_to_openai_tool, tools.values()))
         offered = [name for name in self._always if name in tools]
         for message in request.messages:
             if isinstance(message, HumanMessage) and message.text.strip():

@@ -14,7 +14,7 @@ from toolscript.retrieval.ranker import OfferedTool
 MAX_TOOLS = 5
 
 
-class ToolSearch:
+class ResponsesToolSearch:
     """Search of tools for the Responses API.
 
     Args:

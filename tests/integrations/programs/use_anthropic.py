@@ -9,7 +9,7 @@ import guide
 import httpx2
 from anthropic import Anthropic
 
-from toolscript.integrations.anthropic import ToolSearch
+from toolscript.integrations.anthropic import ClaudeToolSearch
 
 requests: list[dict[str, Any]] = []
 address = sys.argv[1:]
@@ -46,13 +46,13 @@ def respond(request: httpx2.Request) -> httpx2.Response:
     return httpx2.Response(200, json=answer | {"stop_reason": "end_turn", "usage": usage})
 
 
-search = ToolSearch(garden.source(address))
+search = ClaudeToolSearch(garden.source(address))
 client = Anthropic(api_key="-", http_client=httpx2.Client(transport=httpx2.MockTransport(respond)))
 names = guide.names("Anthropic")
 if address:  # the reader is told what to write instead of calling a function
     gateway: Any = garden.source(address)
 
-    def result(search: ToolSearch, block: Any) -> dict[str, Any]:
+    def result(search: ClaudeToolSearch, block: Any) -> dict[str, Any]:
         if block.name == search.name:
             return search.answer(block)
         answer = gateway.call(search.tool(block.name).name, block.input)

@@ -9,7 +9,7 @@ import guide
 import httpx2
 from openai import OpenAI
 
-from toolscript.integrations.openai import ToolSearch
+from toolscript.integrations.openai import ResponsesToolSearch
 
 requests: list[dict[str, Any]] = []
 address = sys.argv[1:]
@@ -34,13 +34,13 @@ def respond(request: httpx2.Request) -> httpx2.Response:
     return httpx2.Response(200, json=answer | more)
 
 
-search = ToolSearch(garden.source(address))
+search = ResponsesToolSearch(garden.source(address))
 client = OpenAI(api_key="-", http_client=httpx2.Client(transport=httpx2.MockTransport(respond)))
 names = guide.names("OpenAI")
 if address:
     gateway: Any = garden.source(address)
 
-    def output(search: ToolSearch, item: Any) -> dict[str, Any] | None:
+    def output(search: ResponsesToolSearch, item: Any) -> dict[str, Any] | None:
         if item.type == "tool_search_call":
             return search.answer(item)
         if item.type != "function_call":
