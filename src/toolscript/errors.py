@@ -13,6 +13,7 @@
     │   ├── ConfigUntrustedError the user has not trusted a project's file
     │   ├── DataDirectoryError   another user may have written to the data directory
     │   ├── TokenFileError       the file of tokens cannot be read
+    │   ├── SecretStoreError     the secrets of servers cannot be read or written
     │   └── SchemaVersionError   the shared database has tables of another release
     ├── DatabaseUnavailableError the shared database does not answer (also an OSError)
     ├── AccessError              the caller has no token, or an invalid one
@@ -105,6 +106,10 @@ class DataDirectoryError(ConfigError):
 
 class TokenFileError(ConfigError):
     """The file of access tokens cannot be read."""
+
+
+class SecretStoreError(ConfigError):
+    """The file or the keyring with the secrets of servers cannot be used."""
 
 
 class SchemaVersionError(ConfigError):

@@ -41,6 +41,7 @@ _COMMANDS = {
     "mcp": "Serve an MCP client over standard input and output.",
     "auth": "Log in to a remote server.",
     "trust": "Let a project's configuration be used.",
+    "secret": "Store the secrets that server entries name.",
     "token": "Control who may use which tools of the gateway.",
     "activity": "Show which tools were called, and by whom.",
     "cost": "Show what tools cost a model in tokens.",

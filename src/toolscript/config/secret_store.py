@@ -1,0 +1,205 @@
+"""Stores the secrets that server entries name as ``${secret:NAME}``.
+
+The values are in the system's keyring if the user chooses that, and else in one file that only
+its owner may read. The file also has the names, and for each a version: a random text that is new
+whenever the value is, so that a running gateway learns of a change without reading any value.
+"""
+
+import re
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from toolscript.errors import InputError, SecretStoreError, UnknownNameError
+from toolscript.storage.atomic_files import check_owner
+from toolscript.storage.file_records import FileRecords
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MAX_CHARS = 32_768
+"""Characters of one value."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_FILE = "secrets"
+_VERSION_BYTES = 8
+_INSTALL = "install it with: pip install 'toolscript[keyring]'"
+
+
+class StoredSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One secret as the file has it."""
+
+    version: str
+    value: str | None = None
+    """None if the value is in the system's keyring."""
+
+    def __repr__(self) -> str:
+        """Without the value."""
+        return f"StoredSecret(version={self.version!r})"
+
+
+class _SecretFile(msgspec.Struct, kw_only=True):
+    version: int = 1
+    in_keyring: bool = False
+    """Whether the user wants new values in the system's keyring."""
+    secrets: dict[str, StoredSecret] = {}
+
+
+class SecretStore:
+    """The secrets of one data directory. Any thread and any process may call.
+
+    Every method raises `SecretStoreError` if the file or the keyring cannot be used now, and
+    `DataDirectoryError` if another user may have written to the data directory.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._records = FileRecords(data_dir / "secrets")
+        self._service = f"toolscript {data_dir}"
+        self._cached: tuple[str, _SecretFile] | None = None
+        """The stamp of the last reading, and the file; set at once, as several threads ask."""
+        self._from_keyring: dict[str, str] = {}
+        """Values by the version of their secret."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._records.path(_FILE)
+
+    def names(self) -> list[str]:
+        """Returns the names of all secrets, sorted."""
+        return sorted(self._read().secrets)
+
+    def is_in_keyring(self, name: str) -> bool:
+        """Whether the value of a secret is in the system's keyring."""
+        stored = self._read().secrets.get(name)
+        return stored is not None and stored.value is None
+
+    def version(self, name: str) -> str:
+        """Returns a text that is another one for each value; "" if there is no such secret."""
+        stored = self._read().secrets.get(name)
+        return stored.version if stored else ""
+
+    def get(self, name: str) -> str | None:
+        """Returns the value of a secret; None if there is none. A keyring may ask its user."""
+        stored = self._read().secrets.get(name)
+        if stored is None or stored.value is not None:
+            return stored and stored.value
+        if stored.version not in self._from_keyring:
+            with _using_keyring() as keyring:
+                value = keyring.get_password(self._service, name)
+            if value is None:
+                return None
+            self._from_keyring[stored.version] = value
+        return self._from_keyring[stored.version]
+
+    def set(self, name: str, value: str, *, in_keyring: bool | None = None) -> None:
+        """Stores a value, in the place of an earlier one.
+
+        Args:
+            name: Up to 64 letters, digits, dots, dashes and underscores.
+            value: The secret, a text without a null character.
+            in_keyring: Whether the system's keyring takes it. That is remembered: None means the
+                user's last choice, which is the file at first.
+
+        Raises:
+            InputError: The name or the value cannot be used; the message shows neither.
+        """
+        check_secret_name(name)
+        if not value or len(value) > MAX_CHARS or "\0" in value:
+            raise InputError(
+                f"the value has {len(value)} characters; expected 1 to {MAX_CHARS}, none of them "
+                "the null character"
+            )
+        with self._changing() as file:
+            before = file.secrets.get(name)
+            if in_keyring is not None:
+                file.in_keyring = in_keyring
+            if file.in_keyring:
+                with _using_keyring() as keyring:
+                    keyring.set_password(self._service, name, value)
+            elif before is not None and before.value is None:
+                self._delete_from_keyring(name)
+            version = secrets.token_hex(_VERSION_BYTES)
+            kept = None if file.in_keyring else value
+            file.secrets[name] = StoredSecret(version=version, value=kept)
+
+    def remove(self, name: str) -> None:
+        """Deletes a secret; raises `UnknownNameError` if there is none of this name."""
+        with self._changing() as file:
+            removed = file.secrets.pop(name, None)
+            if removed is None:
+                known = ", ".join(sorted(file.secrets)) or "none"
+                raise UnknownNameError(f"no secret is called {name[:64]!r}; there are: {known}")
+            if removed.value is None:
+                self._delete_from_keyring(name)
+
+    def _delete_from_keyring(self, name: str) -> None:
+        with _using_keyring() as keyring:
+            if keyring.get_password(self._service, name) is not None:
+                keyring.delete_password(self._service, name)
+
+    @contextmanager
+    def _changing(self) -> Generator[_SecretFile]:
+        """Yields the file for changes, which are written unless the block raises."""
+        try:
+            with self._records.locked(_FILE):
+                file = self._decode()
+                yield file
+                self._records.write(_FILE, msgspec.json.encode(file))
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _read(self) -> _SecretFile:
+        """Returns the file, which nobody may change; reads it only if it is another one now."""
+        current, cached = self._records.stamp(_FILE), self._cached
+        if cached is None or cached[0] != current:
+            try:
+                cached = self._cached = current, self._decode()
+            except OSError as error:
+                raise self._unusable(error) from None
+        return cached[1]
+
+    def _decode(self) -> _SecretFile:
+        check_owner(self._data_dir)
+        content = self._records.read(_FILE)
+        try:
+            return (
+                _SecretFile() if content is None else msgspec.json.decode(content, type=_SecretFile)
+            )
+        except (ValueError, RecursionError):  # its message may quote a value
+            raise SecretStoreError(
+                f"{self.path} is damaged; delete it, and set the secrets again"
+            ) from None
+
+    def _unusable(self, error: OSError) -> SecretStoreError:
+        return SecretStoreError(f"{self.path} cannot be used: {error.strerror or error}")
+
+
+def check_secret_name(name: str) -> None:
+    """Raises `InputError` for a text that cannot name a secret; it may be a value by mistake."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            "the name of a secret has 1 to 64 letters, digits, '.', '-' and '_', such as "
+            "github-token"
+        )
+
+
+@contextmanager
+def _using_keyring() -> "Generator[ModuleType]":
+    """Yields the module ``keyring``; raises `SecretStoreError` for whatever it raises."""
+    try:
+        import keyring  # noqa: PLC0415 - an extra
+    except ImportError:
+        message = f"the system's keyring cannot be used without the package keyring; {_INSTALL}"
+        raise SecretStoreError(message) from None
+    try:
+        yield keyring
+    except Exception as error:  # noqa: BLE001 - a boundary: each system's keyring has errors of its own
+        raise SecretStoreError(
+            f"the system's keyring cannot be used ({type(error).__name__}); unlock it, or keep "
+            "the value in a file with: toolscript secret set --file"
+        ) from None
