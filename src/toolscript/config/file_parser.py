@@ -24,7 +24,7 @@ _TRAILING_COMMA = re.compile(
 )
 """A string, or a comma between a value and a closing bracket."""
 _SIGN = re.compile(r"\S")
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def parsed(path: Path, data: bytes) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
         ConfigSyntaxError: It is no JSON object, has a key twice, or is nested too deeply.
     """
     try:
-        text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
+        text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
         document: Any = tomllib.loads(text) if path.suffix == ".toml" else _json(path, text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigSyntaxError(f"{path} is not valid TOML: {error}") from None
@@ -68,8 +68,17 @@ def _json(path: Path, text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=hook)
     except json.JSONDecodeError:
-        plain = _TRAILING_COMMA.sub(_blank, _NOISE.sub(_blank, text))
-        return json.loads(plain, object_pairs_hook=hook)
+        return json.loads(without_trailing_commas(without_comments(text)), object_pairs_hook=hook)
+
+
+def without_comments(text: str) -> str:
+    """Returns JSON with blanks in place of its comments, so that each position stays."""
+    return _NOISE.sub(_blank, text)
+
+
+def without_trailing_commas(text: str) -> str:
+    """Returns JSON without comments with blanks in place of commas before closing brackets."""
+    return _TRAILING_COMMA.sub(_blank, text)
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -1,0 +1,230 @@
+"""Changes one value of a configuration file, and leaves every other byte as the user wrote it.
+
+Comments, order, indentation, line ends, a byte order mark and commas before closing brackets stay.
+The new content is parsed again: unless it is the old document with that one change, the caller
+gets an error instead.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from toolscript.config.file_parser import parsed, without_comments, without_trailing_commas
+from toolscript.errors import ConfigSyntaxError
+
+_DECODER = json.JSONDecoder()
+_BLANKS = " \t\r\n"
+_INDENTED = re.compile(r'\n([ \t]+)"')
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+def set_value(path: Path, data: bytes, keys: Sequence[str], value: Any) -> bytes:
+    """Returns a file's content with a value at a path of keys, replaced or added.
+
+    Args:
+        path: The file: TOML if its name says so, else JSON with comments.
+        data: Its content; an empty file counts as an empty object.
+        keys: At least one; objects on the way that are missing are made.
+        value: A value of JSON.
+
+    Raises:
+        ConfigSyntaxError: The content cannot be read, a value on the way is no object, or the
+            change cannot be made without another one.
+    """
+    if path.suffix != ".toml" and not data.removeprefix(codecs.BOM_UTF8).strip():
+        data = data.rstrip() + b"{}\n"
+    document = parsed(path, data)
+    parent = document
+    for key in keys[:-1]:
+        parent = _object(path, parent.setdefault(key, {}), keys)
+    parent[keys[-1]] = deepcopy(value)
+    return _changed(path, data, document, keys, value)
+
+
+def remove_key(path: Path, data: bytes, keys: Sequence[str]) -> bytes:
+    """Returns a file's content without the key at a path of keys; unchanged if it is not there.
+
+    Takes and raises the same as `set_value`.
+    """
+    document = parsed(path, data)
+    parent = document
+    for key in keys[:-1]:
+        parent = _object(path, parent.get(key, {}), keys)
+    if keys[-1] not in parent:
+        return data
+    del parent[keys[-1]]
+    return _changed(path, data, document, keys)
+
+
+def _object(path: Path, value: Any, keys: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigSyntaxError(f"{path}: {'.'.join(keys)} has no object to be in")
+    return cast("dict[str, Any]", value)
+
+
+def _changed(
+    path: Path, data: bytes, expected: dict[str, Any], keys: Sequence[str], *value: Any
+) -> bytes:
+    """Returns the content with a value, or with none; it holds exactly what is expected."""
+    encoding = "utf-8"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+    text = data.decode(encoding)  # with the mark, which stays
+    change = _change_toml if path.suffix == ".toml" else _change_json
+    try:
+        content = change(text, keys, *value).encode(encoding)
+        if parsed(path, content) == expected:
+            return content
+    except (ConfigSyntaxError, UnicodeEncodeError):
+        pass
+    raise ConfigSyntaxError(f"{path}: {'.'.join(keys)} cannot be changed alone; edit it yourself")
+
+
+def _change_toml(text: str, keys: Sequence[str], *value: Any) -> str:
+    import tomlkit  # noqa: PLC0415 - few files are TOML
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+    try:
+        document = tomlkit.parse(text.removeprefix(mark))
+        parent: Any = document
+        for key in keys[:-1]:
+            if key not in parent:
+                parent[key] = tomlkit.table(is_super_table=True)
+            parent = parent[key]
+        if value:
+            parent[keys[-1]] = value[0]
+        else:
+            del parent[keys[-1]]
+        return mark + tomlkit.dumps(document)
+    except TOMLKitError as error:
+        raise ConfigSyntaxError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A key with its value, as offsets in a text."""
+
+    key: str
+    begin: int
+    value: int
+    end: int
+
+
+def _change_json(text: str, keys: Sequence[str], *value: Any) -> str:
+    commented = without_comments(text)
+    plain = without_trailing_commas(commented)
+    brace = plain.index("{")
+    for depth, key in enumerate(keys):
+        members = [*_members(plain, brace)]
+        member = next((each for each in members if each.key == key), None)
+        if member is None:
+            nested = value[0]
+            for missing in reversed(keys[depth + 1 :]):
+                nested = {missing: nested}
+            return _insert(text, commented, brace, members, (key, nested))
+        if depth < len(keys) - 1:
+            brace = member.value
+        elif value:
+            new = _dump(text, value[0], _margin(text, member.begin))
+            return text[: member.value] + new + text[member.end :]
+        else:
+            return _remove(text, commented, members, members.index(member))
+    raise AssertionError("a path has at least one key")
+
+
+def _members(plain: str, brace: int) -> Iterator[_Member]:
+    """Yields the members of the object that begins at ``brace``, in JSON without comments."""
+    place = _skip(plain, brace + 1)
+    while plain[place] != "}":
+        key, end = _DECODER.raw_decode(plain, place)
+        value = _skip(plain, _skip(plain, end) + 1)
+        _, end = _DECODER.raw_decode(plain, value)
+        yield _Member(key, place, value, end)
+        place = _skip(plain, end)
+        place = _skip(plain, place + 1) if plain[place] == "," else place
+
+
+def _skip(text: str, place: int, skipped: str = _BLANKS) -> int:
+    """Returns the offset of the next character that is not skipped."""
+    while text[place] in skipped:
+        place += 1
+    return place
+
+
+def _insert(
+    text: str, commented: str, brace: int, members: list[_Member], added: tuple[str, Any]
+) -> str:
+    """Returns the text with a member behind the last one of an object, and behind its comments."""
+    last = members[-1].end if members else brace + 1
+    place = _skip(commented, last)
+    has_comma = commented[place] == ","
+    close = _skip(commented, place + has_comma)
+    before, behind = ("" if has_comma or not members else ","), ("," if has_comma else "")
+    is_flat = "\n" not in text[brace : members[0].begin] if members else _is_flat(text)
+    margin = _margin(text, members[0].begin if members else brace)
+    margin += "" if members or is_flat else _indent(text)
+    member = f"{json.dumps(added[0], ensure_ascii=False)}: {_dump(text, added[1], margin)}"
+    if is_flat:
+        place = place + 1 if has_comma else last
+        return f"{text[:place]}{before}{' ' if members else ''}{member}{behind}{text[place:]}"
+    end = len(text[:close].rstrip(_BLANKS))
+    tail = text[end:close]
+    if not members and "\n" not in tail:
+        tail = _newline(text) + _margin(text, brace)
+    lines = f"{_newline(text)}{margin}{member}{behind}{tail}"
+    return text[:last] + before + text[last:end] + lines + text[close:]
+
+
+def _remove(text: str, commented: str, members: list[_Member], index: int) -> str:
+    """Returns the text without a member, its comma, and its lines if nothing else is on them."""
+    begin, end = members[index].begin, members[index].end
+    comma = _skip(commented, end)
+    if commented[comma] == ",":
+        if text[end:comma].strip(_BLANKS):  # a comment, which stays
+            text = text[:comma] + text[comma + 1 :]
+        else:
+            end = comma + 1
+    elif index:
+        comma = commented.rindex(",", members[index - 1].end, begin)
+        text = text[:comma] + text[comma + 1 :]
+        begin, end = begin - 1, end - 1
+    left = len(text[:begin].rstrip(" \t"))
+    right = _skip(text, end, " \t")
+    if text[left - 1] == "\n" and text[right] in "\r\n":
+        return text[: left - 1].removesuffix("\r") + text[right:]
+    is_last = text[right] == "}"
+    return text[: left if is_last else begin] + text[end if is_last else right :]
+
+
+def _dump(text: str, value: Any, margin: str) -> str:
+    """Returns a value as JSON with the indentation and line ends of a text."""
+    indent = None if _is_flat(text) else _indent(text)
+    dumped = json.dumps(value, ensure_ascii=False, indent=indent)
+    return dumped.replace("\n", _newline(text) + margin)
+
+
+def _is_flat(text: str) -> bool:
+    """Whether a text that holds anything has it on one line."""
+    return "\n" not in text.strip() and len(text.strip()) > len("{}")
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _indent(text: str) -> str:
+    """Returns the indentation of the first key that has one."""
+    match = _INDENTED.search(text)
+    return match[1] if match else "  "
+
+
+def _margin(text: str, place: int) -> str:
+    """Returns the blanks with which the line of an offset begins."""
+    begin = text.rfind("\n", 0, place) + 1
+    return text[begin : _skip(text, begin, " \t")]
