@@ -58,15 +58,37 @@ def define_tool(tool: ToolSpec, form: Format, name: str | None = None) -> dict[s
             "parameters": schema,
             "strict": False,  # a server's schema seldom has what strict ones need
         }
-    stated: dict[str, Any] = {
-        "name": called,
-        "title": tool.title,
-        "description": tool.description,
-        "inputSchema": schema,
-        "outputSchema": tool.output_schema,
-        "annotations": tool.annotations,
+    return list_entry(tool, called)
+
+
+def list_entry(spec: ToolSpec, name: str) -> dict[str, Any]:
+    """Returns a tool as an element of MCP's ``tools/list``.
+
+    Args:
+        spec: The tool.
+        name: The name by which a model calls it.
+    """
+    entry = {
+        "name": name,
+        "title": spec.title or None,
+        "description": spec.description or None,
+        "inputSchema": spec.input_schema or {"type": "object"},
+        "outputSchema": spec.output_schema,
+        "annotations": _annotations(spec),
+        "_meta": spec.meta,
     }
-    return {key: value for key, value in stated.items() if value is not None and value != ""}
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _annotations(spec: ToolSpec) -> dict[str, Any] | None:
+    """Returns the server's hints, and in their place what the user says; a guess is no hint."""
+    if spec.class_source != "config":
+        return spec.annotations
+    stated = {
+        "readOnlyHint": spec.tool_class == "read",
+        "destructiveHint": spec.tool_class == "destructive",
+    }
+    return {**(spec.annotations or {}), **stated}
 
 
 def define_tools(tools: Iterable[ToolSpec], form: Format) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import msgspec
 
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.errors import InputError
-from toolscript.retrieval.quality_metrics import DEPTH, LABELS, Scores, score
+from toolscript.retrieval.quality_metrics import DEPTH, Scores, mean, score
 from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
 
@@ -153,8 +153,8 @@ def evaluate(
             by_server.setdefault(server, []).append(figures)
     return Evaluation(
         questions=len(questions),
-        figures=_mean(scores),
-        servers={server: _mean(each) for server, each in sorted(by_server.items())},
+        figures=mean(scores),
+        servers={server: mean(each) for server, each in sorted(by_server.items())},
         misses=tuple(misses),
         confusions=tuple(_confusions(asked, known)),
         unfindable=tuple(
@@ -183,10 +183,6 @@ def _is_ids(value: Any) -> TypeGuard[list[str]]:
 def _score(found: Sequence[str], relevant: Sequence[str]) -> Scores:
     figures = score(found, relevant)
     return figures | {"r3": len(set(found[:3]) & set(relevant)) / len(set(relevant))}
-
-
-def _mean(scores: Sequence[Scores]) -> Scores:
-    return {key: sum(each[key] for each in scores) / len(scores) for key in (*FIGURES, *LABELS)}
 
 
 def _rank(found: Sequence[str], relevant: Sequence[str]) -> int | None:

@@ -50,8 +50,8 @@ def score(returned: Sequence[str], relevant: Collection[str]) -> Scores:
 
 
 def mean(scores: Sequence[Scores]) -> Scores:
-    """The mean of each figure."""
-    return {name: math.fsum(each[name] for each in scores) / len(scores) for name in LABELS}
+    """Returns the mean of each figure that the first of these scores has."""
+    return {name: math.fsum(each[name] for each in scores) / len(scores) for name in scores[0]}
 
 
 def _within(ranks: Sequence[int], k: int) -> int:

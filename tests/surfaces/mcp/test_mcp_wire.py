@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
+from toolscript.codegen.api_definitions import list_entry
 from toolscript.surfaces.mcp import wire
 from toolscript.types import Document, Hit, SearchResult, ServerStatus, ToolSpec
 
@@ -49,12 +50,12 @@ def test_servers_that_were_not_searched_are_named_within_bounds() -> None:
 def test_a_list_has_the_users_word_in_place_of_the_servers_and_no_guess() -> None:
     stated = {"destructiveHint": True, "idempotentHint": True}
     spec = ToolSpec(server="s", name="get_all", annotations=stated)
-    assert wire.tool(spec, "t")["annotations"] == stated
-    assert wire.tool(replace(spec, config_class="read"), "t")["annotations"] == {
+    assert list_entry(spec, "t")["annotations"] == stated
+    assert list_entry(replace(spec, config_class="read"), "t")["annotations"] == {
         "readOnlyHint": True,
         "destructiveHint": False,
         "idempotentHint": True,
     }
     guessed = replace(spec, annotations=None)
     assert guessed.tool_class == "read"
-    assert "annotations" not in wire.tool(guessed, "t")
+    assert "annotations" not in list_entry(guessed, "t")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from toolscript.app.application import App
 from toolscript.app.argument_checks import check_arguments
 from toolscript.app.scoped_catalogue import ScopedCatalogue
+from toolscript.codegen.api_definitions import list_entry
 from toolscript.errors import (
     ArgumentsError,
     InputError,
@@ -155,9 +156,9 @@ class ToolEndpoint:
             entry for name, entry in listed.items() if name in _OFFERED[self.exposure] - hidden
         ]
         if self.exposure != "two-phase":
-            entries += [wire.tool(spec, spec.id) for spec in catalogue.builtin_tools()]
+            entries += [list_entry(spec, spec.id) for spec in catalogue.builtin_tools()]
         names = catalogue.exposed
-        return [*entries, *(wire.tool(tool, names[tool.id]) for tool in self._list_tools(context))]
+        return [*entries, *(list_entry(tool, names[tool.id]) for tool in self._list_tools(context))]
 
     def instructions(self, context: RequestContext) -> str:
         """Returns the instructions for a model at the beginning of a session."""

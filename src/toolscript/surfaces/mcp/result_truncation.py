@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -88,9 +88,9 @@ def shorten(
     """
     fields = msgspec.json.decode(result, type=_Fields)
     blocks = _blocks(fields.get("content", msgspec.Raw(b"[]")))
-    if blocks is None and len(result) <= limit:
-        return msgspec.json.decode(result)
     if blocks is None:  # no content that can be read: the whole is the text
+        if len(result) <= limit:
+            return msgspec.json.decode(result)
         blocks, fields = [], {"structuredContent": msgspec.Raw(result)}
     texts = [block.text for block in blocks if block.text is not None]
     structured = bytes(fields.get("structuredContent", b""))
@@ -99,23 +99,36 @@ def shorten(
         del fields["structuredContent"]
         structured = b""
     unlimited = {"content", "structuredContent"} if is_typed else {"content"}
-    length = sum(block.cost for block in blocks)
-    length += sum(len(bytes(value)) for key, value in fields.items() if key not in unlimited)
-    if length <= limit and (is_typed or not structured or is_moderate(structured)):
+    fits = is_typed or not structured or is_moderate(structured)
+    if fits and _length(blocks, fields, unlimited) <= limit:
         return _objects(fields)
     shown, omitted = _choose(blocks, limit - limit // _PART)
     raw = {path: bytes(block.raw) for path, block in omitted.items()}
     kept = _document(texts, b"" if is_typed else structured, limit, raw)
     handle = keep(msgspec.msgpack.encode(kept))
     text = _excerpt(kept, handle, tool, omitted)
-    others = {
+    others = _objects(_other_fields(fields, is_typed=is_typed))
+    return {"content": [{"type": "text", "text": text}, *shown], **others}
+
+
+def _length(blocks: Sequence[_Block], fields: _Fields, unlimited: Collection[str]) -> int:
+    """Returns the characters of a result that count for the limit."""
+    others = (len(bytes(value)) for key, value in fields.items() if key not in unlimited)
+    return sum(block.cost for block in blocks) + sum(others)
+
+
+def _other_fields(fields: _Fields, *, is_typed: bool) -> _Fields:
+    """Returns the fields beside the content that a shortened result keeps."""
+    if is_typed:
+        whole = {"structuredContent"}
+    else:
+        whole = set[str]()
+        fields = {key: value for key, value in fields.items() if key != "structuredContent"}
+    return {
         key: value
         for key, value in fields.items()
-        if (key in unlimited or len(bytes(value)) < _MAX_OTHER) and key != "content"
+        if key != "content" and (key in whole or len(bytes(value)) < _MAX_OTHER)
     }
-    if not is_typed:
-        others.pop("structuredContent", None)
-    return {"content": [{"type": "text", "text": text}, *shown], **_objects(others)}
 
 
 def _objects(fields: _Fields) -> _Raw:

@@ -8,6 +8,7 @@ from toolscript import errors
 from toolscript.app.argument_checks import signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
+from toolscript.codegen.api_definitions import list_entry
 from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text.display import printable
 from toolscript.text.wire_constants import CALLS
@@ -15,7 +16,6 @@ from toolscript.types import (
     SEPARATOR,
     Hit,
     SearchResult,
-    ToolSpec,
     split_tool_id,
 )
 
@@ -28,36 +28,11 @@ _MAX_MISSING, _MAX_WHY = 10, 200
 """How many servers that were not searched are named, and how long each reason may be."""
 
 
-def tool(spec: ToolSpec, name: str) -> dict[str, Any]:
-    """Returns a server's tool as MCP lists it, under the name that models see."""
-    entry = {
-        "name": name,
-        "title": spec.title or None,
-        "description": spec.description or None,
-        "inputSchema": spec.input_schema or {"type": "object"},
-        "outputSchema": spec.output_schema,
-        "annotations": _annotations(spec),
-        "_meta": spec.meta,
-    }
-    return {key: value for key, value in entry.items() if value is not None}
-
-
-def _annotations(spec: ToolSpec) -> dict[str, Any] | None:
-    """Returns the server's hints, and in their place what the user says; a guess is no hint."""
-    if spec.class_source != "config":
-        return spec.annotations
-    stated = {
-        "readOnlyHint": spec.tool_class == "read",
-        "destructiveHint": spec.tool_class == "destructive",
-    }
-    return {**(spec.annotations or {}), **stated}
-
-
 def described(known: KnownTool) -> dict[str, Any]:
     """Returns the same for ``describe_tools``, with the tool's id."""
     spec = known.spec
     facts = {"id": spec.id, "server": spec.server, **_use(known)}
-    return {**facts, **tool(spec, spec.name), **marked(spec.name)}
+    return {**facts, **list_entry(spec, spec.name), **marked(spec.name)}
 
 
 def _use(known: KnownTool) -> dict[str, Any]:

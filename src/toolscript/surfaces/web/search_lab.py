@@ -12,6 +12,7 @@ from starlette.requests import Request
 from toolscript.app.application import App
 from toolscript.app.kept_questions import KeptQuestions, QuestionResults, measure
 from toolscript.app.scoped_catalogue import ScopedCatalogue
+from toolscript.codegen.api_definitions import list_entry
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, RangeError, ToolscriptError
 from toolscript.retrieval.evaluation import Question
@@ -19,7 +20,6 @@ from toolscript.retrieval.quality_metrics import LABELS
 from toolscript.surfaces.http.request_input import flag
 from toolscript.surfaces.http.search_answers import SearchAnswer, ToolHit
 from toolscript.surfaces.http.search_routes import answer_search
-from toolscript.surfaces.mcp import wire
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, redirect
 from toolscript.text.token_estimate import estimated_tokens
@@ -168,7 +168,7 @@ def prices(catalogue: ScopedCatalogue, identifiers: list[str]) -> dict[str, int]
 
 def price(spec: ToolSpec) -> int:
     """Returns the cost of a tool's definition for a model that lists it, in estimated tokens."""
-    return estimated_tokens(msgspec.json.encode(wire.tool(spec, spec.id)))
+    return estimated_tokens(msgspec.json.encode(list_entry(spec, spec.id)))
 
 
 # Kept questions
