@@ -15,7 +15,7 @@ from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import BUNDLED_FOLDER, load_model
 from toolscript.embedding.model_layout import find_weights
 from toolscript.embedding.models import ModelSpec, Pooling
-from toolscript.embedding.onnx import BATCH_TEXTS, OnnxEncoder
+from toolscript.embedding.onnx import MANY_TEXTS, OnnxEncoder
 from toolscript.errors import ModelError
 
 REFERENCE: list[dict[str, Any]] = json.loads(
@@ -80,7 +80,7 @@ def test_the_bundled_files_are_those_that_provenance_names() -> None:
 
 
 def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(encoder: Encoder) -> None:
-    texts = [item["text"] for item in REFERENCE][: BATCH_TEXTS + 3]
+    texts = [item["text"] for item in REFERENCE][:7]
     together = encoder.documents(texts)
     backwards = encoder.documents(texts[::-1])[::-1]
     alone = np.stack([encoder.documents([text])[0] for text in texts])
@@ -101,6 +101,13 @@ def test_several_threads_get_what_one_gets(encoder: Encoder) -> None:
     with ThreadPoolExecutor(4) as pool:
         threaded = list(pool.map(encoder.query, texts))
     np.testing.assert_allclose(np.stack(threaded), encoder.documents(texts), atol=1e-5)
+
+
+def test_many_texts_on_all_cores_get_what_one_thread_gets(encoder: Encoder) -> None:
+    texts = [f"{item['text']} {n}" for n in range(MANY_TEXTS) for item in REFERENCE[:3]]
+    on_all_cores = load_model("bundled", "bundled", threads=0).encoder
+    assert on_all_cores is not None
+    np.testing.assert_array_equal(on_all_cores.documents(texts), encoder.documents(texts))
 
 
 # A model small enough to compute by hand

@@ -215,7 +215,10 @@ class EmbeddingSettings:
         name="embeddings_key",
     )
     threads: int = _setting(
-        1, "Threads the embedding model may use.", "TOOLSCRIPT_SEARCH_THREADS", bounds=(1, 64)
+        0,
+        "Threads the embedding model may use; 0 uses one, and all cores to index many tools.",
+        "TOOLSCRIPT_SEARCH_THREADS",
+        bounds=(0, 64),
     )
 
 

@@ -60,7 +60,7 @@ class Choice:
 
     model: str
     fallback: str = "bundled"
-    threads: int = 1
+    threads: int = 0
     device: str = "auto"
     directory: Path | None = None
     """The folder of models from the hub; None: no such model is used."""
@@ -175,7 +175,7 @@ def load_model(model: str, fallback: str, threads: int) -> Loaded:
         model: A folder, an address, or "bundled".
         fallback: The model to load if that fails: "bundled", or "fuzzy" for none;
             ``Loaded.degraded`` says why.
-        threads: The most threads that the model may use.
+        threads: Maximum number of threads; see `OnnxEncoder`.
     """
     return load_choice(Choice(model, fallback, threads), Progress())
 

@@ -2,8 +2,12 @@
 
 import logging
 import mmap
+import os
 import re
+import sys
+import threading
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,10 +25,16 @@ from toolscript.errors import ModelError
 
 ort: Any = onnxruntime  # its types are incomplete
 log = logging.getLogger(__name__)
-BATCH_TEXTS = 4
-"""Texts per run of the session: on one thread throughput hardly grows with it, memory does."""
+BATCH_TEXTS = 1
+"""Texts per run of the session on a processor: more take no less time, and more memory."""
 BATCH_ON_GPU = 64
 """The same on an accelerator, for which many texts cost little more than one."""
+MANY_TEXTS = 32
+"""From this number on, texts are shared among threads: fewer take too short a time."""
+MAX_WORKERS = 8
+"""Maximum number of these threads, which bounds memory: each has a batch of its own."""
+_NICE = 10
+"""Priority of these threads, so that a search meanwhile takes little longer."""
 _OUTPUT = "last_hidden_state"
 _WORD_TABLE = "word_embeddings.int8"
 """The bundled model's table of word vectors, which is the first half of its file."""
@@ -39,8 +49,15 @@ _PROBE = "tool \N{LINEAR B SYLLABLE B008 A}"
 class OnnxEncoder:
     """One loaded model. Lives as long as the application.
 
-    Raises `ModelError` on construction when a file of the layout is missing or
-    cannot be used, and `DeviceError` when there is no GPU and there must be one.
+    Args:
+        folder: The model's files.
+        spec: The model.
+        threads: Maximum number of threads; 0 is one for few texts and all cores for many.
+        device: ``cpu``, ``gpu``, or ``auto`` for a GPU if one works.
+
+    Raises:
+        ModelError: A file of the layout is missing or cannot be used.
+        DeviceError: There is no GPU, and there must be one.
     """
 
     def __init__(
@@ -53,10 +70,12 @@ class OnnxEncoder:
         self._tokenizer = _tokenizer(self._tokenizer_file, spec.max_tokens)
         self._encode(_PROBE)
         self._words = _WordTable.find(weights, spec, self._tokenizer)
-        self._session = _any_session(weights, threads, providers, device, self._words)
+        self._session = _any_session(weights, threads or 1, providers, device, self._words)
         self.device = devices.running_on(device, self._session.get_providers())
         log.debug("%s runs on %s (asked for: %s)", weights, self.device, device)
         self._batch = BATCH_TEXTS if self.device == "cpu" else BATCH_ON_GPU
+        shares = threads == 0 and self.device == "cpu"
+        self._workers = min(MAX_WORKERS, _count_cores()) if shares else 1
         self._inputs = {node.name for node in self._session.get_inputs()}
         outputs = {node.name: node.shape for node in self._session.get_outputs()}
         self._output = _OUTPUT if _OUTPUT in outputs else next(iter(outputs))
@@ -68,9 +87,17 @@ class OnnxEncoder:
     def documents(self, texts: Sequence[str]) -> Vectors:
         """See `Encoder.documents`."""
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
-        encoded = [self._encode(text).ids for text in texts]
-        for rows in _batches([len(ids) for ids in encoded], self._batch):
-            out[rows] = self._run([encoded[row] for row in rows])
+
+        def embed(rows: list[int]) -> None:
+            out[rows] = self._run([self._encode(texts[row]).ids for row in rows])
+
+        batches = _batches([len(text) for text in texts], self._batch)
+        if self._workers == 1 or len(texts) < MANY_TEXTS:
+            for rows in batches:
+                embed(rows)
+            return out
+        with ThreadPoolExecutor(self._workers, "embed", _lower_priority) as pool:
+            list(pool.map(embed, batches))
         return out
 
     def knows(self, word: str) -> bool:
@@ -174,6 +201,18 @@ class _WordTable:
             self._file.madvise(mmap.MADV_DONTNEED)
 
 
+def _count_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _lower_priority() -> None:
+    """Lowers the priority of this thread, where the system has one for each thread."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
@@ -256,8 +295,11 @@ def _check_signature(inputs: set[str], shape: list[Any], spec: ModelSpec) -> Non
 
 
 def _batches(lengths: list[int], size: int) -> Iterator[list[int]]:
-    """Rows grouped by length, so that little of a batch is padding."""
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    """Yields rows grouped by length, so that little of a batch is padding; the longest first.
+
+    So threads that share the batches end at nearly the same time.
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     for start in range(0, len(order), size):
         yield order[start : start + size]
 

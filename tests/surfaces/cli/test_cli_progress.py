@@ -8,6 +8,7 @@ import pytest
 from toolscript.errors import GatewayError, ModelError
 from toolscript.surfaces.cli.connect import wait_until_ready
 from toolscript.surfaces.cli.gateway_client import Parameters
+from toolscript.surfaces.cli.progress import TimeLeft
 
 
 class Answers:
@@ -62,3 +63,9 @@ def test_as_long_as_something_changes_waiting_goes_on() -> None:
 def test_waiting_ends_with_the_application() -> None:
     with pytest.raises(ModelError, match="it broke"):
         wait_until_ready(Answers(health(), ModelError("it broke")), 60)
+
+
+def test_the_time_left_follows_the_speed_so_far() -> None:
+    left = TimeLeft()
+    states = [(100, 1.0), (300, 2.0), (300, 3.0), (200, 4.0), (50, 12.0), (0, 13.0)]
+    assert [left.estimate(*state) for state in states] == [None, None, None, 4.0, 2.0, 0.0]

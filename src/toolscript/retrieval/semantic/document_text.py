@@ -49,10 +49,14 @@ def document_vectors(encoder: Encoder, documents: list[Document]) -> Vectors:
     description drowns the first sentence; the mean keeps both, and a
     cosine with it is the weighted mean of the cosines, for the price of one.
     """
-    texts = [embedding_inputs(document) for document in documents]
     mean = np.zeros((len(documents), encoder.dim), dtype=np.float32)
-    for name, weight in TEXT_WEIGHTS.items():
-        rows = [row for row, each in enumerate(texts) if name in each]
-        if rows:
-            mean[rows] += weight * encoder.documents([texts[row][name] for row in rows])
+    inputs = [
+        (row, TEXT_WEIGHTS[name], text)
+        for row, document in enumerate(documents)
+        for name, text in embedding_inputs(document).items()
+    ]
+    if inputs:
+        rows, weights, texts = zip(*inputs, strict=True)
+        scaled = np.array(weights, np.float32)[:, None] * encoder.documents(texts)
+        np.add.at(mean, list(rows), scaled)
     return unit_rows(mean)

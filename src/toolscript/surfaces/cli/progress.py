@@ -1,5 +1,6 @@
 """Shows on a terminal how far servers, index and download are."""
 
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -24,11 +25,37 @@ _MARKS = {
 @contextmanager
 def display(client: Client) -> Generator[Callable[[dict[str, Any]], None]]:
     """A function that shows the servers of an application beside its health."""
+    left = TimeLeft()
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=10) as live:
-        yield lambda health: live.update(_view(client.get("/servers")["servers"], health))
+
+        def show(health: dict[str, Any]) -> None:
+            estimate = left.estimate(health["toolsWaiting"], time.monotonic())
+            live.update(_view(client.get("/servers")["servers"], health, estimate))
+
+        yield show
 
 
-def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> Table:
+class TimeLeft:
+    """Estimates how long indexing will take, from its speed so far."""
+
+    def __init__(self) -> None:
+        self._first = (0, 0.0)
+        """The largest number of waiting tools, and when there were so many."""
+
+    def estimate(self, waiting: int, now: float) -> float | None:
+        """Returns the seconds left; None if that cannot be told yet.
+
+        Args:
+            waiting: The number of tools that are not indexed yet.
+            now: The time, in seconds.
+        """
+        if waiting > self._first[0]:
+            self._first = waiting, now
+        most, began = self._first
+        return waiting * (now - began) / (most - waiting) if waiting < most else None
+
+
+def _view(servers: list[dict[str, Any]], health: dict[str, Any], left_s: float | None) -> Table:
     """Returns a row for each server, for indexing and for downloads."""
     rows: list[tuple[str, str, str]] = []
     for server in servers:
@@ -39,7 +66,8 @@ def _view(servers: list[dict[str, Any]], health: dict[str, Any]) -> Table:
         rows.append((_MARKS.get(state, "[dim]-"), server["name"], detail))
     if health["toolsWaiting"]:
         done, total = health["tools"] - health["toolsWaiting"], health["tools"]
-        rows.append(("", "indexing", f"{done} of {total} tools"))
+        estimate = "" if left_s is None else f", {max(1, round(left_s))} s left"
+        rows.append(("", "indexing", f"{done} of {total} tools{estimate}"))
     if passages := health.get("passagesWaiting"):
         rows.append(("", "indexing", f"{passages} passages of skills to go"))
     if download := health.get("download"):
