@@ -18,6 +18,7 @@ from toolscript.app.stores import open_stores
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.config import locations
 from toolscript.config.follower import follow_files
+from toolscript.config.secret_store import SecretStore
 from toolscript.config.servers import Config, load_config
 from toolscript.config.settings import PathSettings, Settings
 from toolscript.config.trust import TrustStore
@@ -105,12 +106,13 @@ def application(
         embed=model.embed,
         records=stores.records("pins"),
     )
+    secrets = SecretStore(paths.data_dir)
     logins, folder = stores.records("logins"), locations.home(environ) if wiring.at_home else ""
     limits = settings.gateway
     gateway = _gateway_class(stores.replication)(
         config,
         known,
-        lambda: _connect(settings, config.key, pins, logins, folder),
+        lambda: _connect(settings, config.key, pins, logins, secrets, folder),
         pins,
         policy=RunPolicy(
             starting(limits.start, wiring.start),
@@ -120,6 +122,7 @@ def application(
         ),
         project=folder or locations.here(),
         logs=paths.data_dir / "logs" / "servers" / config.key,
+        secrets=secrets,
     )
     learning = None if settings.search.no_learning else Learning(stores.graph)
     curves = None if paths.no_cache else paths.data_dir / "cache" / "calibration"
@@ -178,10 +181,16 @@ def _load_config(paths: PathSettings, environ: Mapping[str, str]) -> Config:
     return config
 
 
-def _connect(
-    settings: Settings, config_key: str, pins: DefinitionPins, logins: Records, folder: str
+def _connect(  # noqa: PLR0913, PLR0917 - what upstreams share
+    settings: Settings,
+    config_key: str,
+    pins: DefinitionPins,
+    logins: Records,
+    secrets: SecretStore,
+    folder: str,
 ) -> Connect:
     with IMPORTING:
         from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
-    return McpConnect(settings.gateway, settings.paths.data_dir, config_key, pins, logins, folder)
+    data_dir = settings.paths.data_dir
+    return McpConnect(settings.gateway, data_dir, config_key, pins, secrets, logins, folder)

@@ -76,11 +76,19 @@ def key_of(sources: tuple[Path, ...]) -> str:
 
 
 def watched(sources: tuple[Path, ...], data_dir: Path | None) -> tuple[Path, ...]:
-    """Returns the files that a configuration depends on: sources, and the records of trust.
+    """Returns the files that a configuration depends on: sources, records of trust, and secrets.
 
-    The records lie below ``data_dir``; None if nothing has to be trusted.
+    All but the sources lie below ``data_dir``; None if nothing has to be trusted.
     """
-    return (*sources, *(trust_record(data_dir, path) for path in sources if data_dir is not None))
+    if data_dir is None:
+        return sources
+    records = (trust_record(data_dir, path) for path in sources)
+    return (*sources, *records, secrets_file(data_dir))
+
+
+def secrets_file(data_dir: Path) -> Path:
+    """Returns the path of the file of stored secrets; see `SecretStore`."""
+    return data_dir / "secrets" / "secrets.json"
 
 
 def trust_record(data_dir: Path, path: Path) -> Path:

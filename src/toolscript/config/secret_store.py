@@ -7,24 +7,30 @@ whenever the value is, so that a running gateway learns of a change without read
 
 import re
 import secrets
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import msgspec
 
-from toolscript.errors import InputError, SecretStoreError, UnknownNameError
+from toolscript.config.locations import secrets_file
+from toolscript.errors import InputError, SecretStoreError, UnknownNameError, UpstreamError
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.file_records import FileRecords
+from toolscript.text.secret_detection import redactable, value_secrets
+from toolscript.types import SECRET_VARIABLE, ServerSpec
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 MAX_CHARS = 32_768
 """Characters of one value."""
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _FILE = "secrets"
+"""The name of the record."""
 _VERSION_BYTES = 8
 _INSTALL = "install it with: pip install 'toolscript[keyring]'"
 
@@ -57,17 +63,14 @@ class SecretStore:
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
-        self._records = FileRecords(data_dir / "secrets")
+        self.path = secrets_file(data_dir)
+        """The file."""
+        self._records = FileRecords(self.path.parent)
         self._service = f"toolscript {data_dir}"
         self._cached: tuple[str, _SecretFile] | None = None
         """The stamp of the last reading, and the file; set at once, as several threads ask."""
         self._from_keyring: dict[str, str] = {}
         """Values by the version of their secret."""
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._records.path(_FILE)
 
     def names(self) -> list[str]:
         """Returns the names of all secrets, sorted."""
@@ -83,18 +86,22 @@ class SecretStore:
         stored = self._read().secrets.get(name)
         return stored.version if stored else ""
 
-    def get(self, name: str) -> str | None:
-        """Returns the value of a secret; None if there is none. A keyring may ask its user."""
+    def get(self, name: str, *, asks: bool = True) -> str | None:
+        """Returns the value of a secret; None if there is none.
+
+        A keyring may ask its user, and take long. It is left alone if ``asks`` is false: then the
+        value is None unless this process has had it.
+        """
         stored = self._read().secrets.get(name)
         if stored is None or stored.value is not None:
             return stored and stored.value
-        if stored.version not in self._from_keyring:
+        if asks and stored.version not in self._from_keyring:
             with _using_keyring() as keyring:
                 value = keyring.get_password(self._service, name)
             if value is None:
                 return None
             self._from_keyring[stored.version] = value
-        return self._from_keyring[stored.version]
+        return self._from_keyring.get(stored.version)
 
     def set(self, name: str, value: str, *, in_keyring: bool | None = None) -> None:
         """Stores a value, in the place of an earlier one.
@@ -179,9 +186,73 @@ class SecretStore:
         return SecretStoreError(f"{self.path} cannot be used: {error.strerror or error}")
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedServer:
+    """A server with the values of its secrets, for its start alone: nobody may keep or show it."""
+
+    spec: ServerSpec
+    stored: tuple[str, ...]
+    """The texts of the values that must not be shown, and the secret parts of each value."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All texts of the server that must not be shown."""
+        return redactable((*self.spec.secrets, *self.stored)) if self.stored else self.spec.secrets
+
+
+def resolve_secrets(spec: ServerSpec, store: SecretStore) -> ResolvedServer:
+    """Returns a server with each secret's value in the place of its variable.
+
+    Raises:
+        UpstreamError: A secret has no value.
+        SecretStoreError: The secrets cannot be read.
+    """
+    values: dict[str, str] = {}
+    for name in spec.secret_versions:
+        value = store.get(name)
+        if value is None:
+            raise UpstreamError(
+                f"needs the secret {name}; store it with: toolscript secret set {name}"
+            )
+        values[name] = value
+    return _fill(spec, values)
+
+
+def secret_texts(spec: ServerSpec, store: SecretStore) -> tuple[str, ...]:
+    """Returns the texts of a server that must not be shown, without asking a keyring."""
+    values: dict[str, str] = {}
+    for name in spec.secret_versions:
+        with suppress(SecretStoreError):
+            values[name] = store.get(name, asks=False) or ""
+    return _fill(spec, {name: value for name, value in values.items() if value}).secrets
+
+
+def _fill(spec: ServerSpec, values: Mapping[str, str]) -> ResolvedServer:
+    if not values:
+        return ResolvedServer(spec, ())
+
+    def fill(text: str, spell: Callable[[str], str] = str) -> str:
+        def value(match: re.Match[str]) -> str:
+            name = match["name"]
+            return spell(values[name]) if name in values else match[0]
+
+        return SECRET_VARIABLE.sub(value, text)
+
+    filled = msgspec.structs.replace(
+        spec,
+        env={name: fill(text) for name, text in spec.env.items()},
+        headers={name: fill(text) for name, text in spec.headers.items()},
+        args=tuple(map(fill, spec.args)),
+        url=fill(spec.url, partial(quote, safe="")),
+    )
+    texts = (text for value in values.values() for text in (value, *value_secrets(value)))
+    stored = redactable(texts)
+    return ResolvedServer(msgspec.structs.replace(filled, hidden=(*spec.hidden, *stored)), stored)
+
+
 def check_secret_name(name: str) -> None:
     """Raises `InputError` for a text that cannot name a secret; it may be a value by mistake."""
-    if not _NAME.fullmatch(name):
+    if not SECRET_VARIABLE.fullmatch(f"${{secret:{name}}}"):
         raise InputError(
             "the name of a secret has 1 to 64 letters, digits, '.', '-' and '_', such as "
             "github-token"

@@ -1,7 +1,7 @@
 """Reads one entry of ``mcpServers`` into a `ServerSpec`, in the spellings of several clients."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -71,6 +71,8 @@ BROWSERS = (
     "@browsermcp/mcp",
 )
 """Parts of the commands of servers that drive a browser, whose pages are one session's alone."""
+_WITH_SECRETS = {"env", "headers", "args", *URL_KEYS}
+"""The keys whose values may name stored secrets."""
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
 _IdleSeconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT_S)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_CONCURRENT)]
@@ -92,6 +94,8 @@ class Entry:
     """Values from the environment that may be secret."""
     own: Mapping[str, str] = field(default_factory=dict[str, str])
     """The variables that the entry defines for its server."""
+    secrets: set[str] = field(default_factory=set[str])
+    """The names of the stored secrets that the values name."""
 
     def text(self, key: str) -> str:
         """Returns the string at this key; empty without the key."""
@@ -173,7 +177,8 @@ class Entry:
 
     def _expand(self, key: str, text: str) -> str:
         # A shell's or a program's text may be among the arguments.
-        variables = Variables(self.environ, self.own, self.hidden, may_keep=key == "args")
+        secrets = self.secrets if key.partition(".")[0] in _WITH_SECRETS else None
+        variables = Variables(self.environ, self.own, self.hidden, secrets, key == "args")
         try:
             return variables.expand(text)
         except VariableError as mistake:
@@ -192,13 +197,27 @@ def _show(value: object) -> str:
     return kinds.get(type(value)) or repr(value)[:60]
 
 
-def server(
-    name: str, raw: Any, environ: Mapping[str, str], base: Path | None, folder: Path = Path()
+def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
+    name: str,
+    raw: Any,
+    environ: Mapping[str, str],
+    base: Path | None,
+    folder: Path = Path(),
+    secret_version: Callable[[str], str] = lambda _: "",
 ) -> ServerSpec:
-    """Returns the server that an entry describes; raises `EntryError` for one that is wrong.
+    """Returns the server that an entry describes.
 
-    ``base`` is the folder that the server runs in if the entry names none or a relative one;
-    ``environ`` has the variables that the entry may refer to, and ``folder`` is that of the file.
+    Args:
+        name: The server's name.
+        raw: The entry.
+        environ: The variables that the entry may refer to.
+        base: The folder that the server runs in if the entry names none or a relative one.
+        folder: The folder of the file.
+        secret_version: Returns the version of a stored secret; see `SecretStore.version`.
+
+    Raises:
+        EntryError: The entry is wrong.
+        SecretStoreError: It names secrets, and these cannot be read.
     """
     _check_name(name)
     if not isinstance(raw, dict):
@@ -233,6 +252,7 @@ def server(
         result_limits=_result_limits(reader),
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
+        secret_versions={name: secret_version(name) for name in sorted(reader.secrets)},
     )
 
 

@@ -6,7 +6,7 @@ file, the server, the key and the expected value.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,10 +20,16 @@ from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
 from toolscript.config.permission_rules import RuleError, rules_of
+from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
 from toolscript.config.trust import TrustStore, read_file
-from toolscript.errors import ConfigMissingError, ConfigSyntaxError, ConfigUntrustedError
+from toolscript.errors import (
+    ConfigMissingError,
+    ConfigSyntaxError,
+    ConfigUntrustedError,
+    SecretStoreError,
+)
 from toolscript.storage.atomic_files import expanded, is_file, stamp
 from toolscript.text.display import encodable
 from toolscript.types import PermissionRule, ServerSpec
@@ -118,10 +124,11 @@ def _load(
 ) -> Config:
     """Returns the files merged. All but the user's ``own`` have to be trusted."""
     before = stamp(watched(sources, trust.data_dir if trust is not None else None))
+    version = SecretStore(trust.data_dir).version if trust is not None else _no_version
     configs = [
-        _read(p, read_file(p)[0], environ, None)
+        _read(p, read_file(p)[0], environ, None, version)
         if p == own
-        else _read(p, _read_trusted(p, trust), environ, p.parent)
+        else _read(p, _read_trusted(p, trust), environ, p.parent, version)
         for p in sources
     ]
     config = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
@@ -173,7 +180,13 @@ def _limit(
     )
 
 
-def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None) -> Config:
+def _read(
+    path: Path,
+    data: bytes,
+    environ: Mapping[str, str],
+    base: Path | None,
+    version: Callable[[str], str],
+) -> Config:
     servers: list[ServerSpec] = []
     problems: list[ServerProblem] = []
     document = parsed(path, data)
@@ -184,13 +197,13 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
         if _is_comment(name, raw):
             continue
         try:
-            spec = server(name, raw, environ, base, path.parent)
+            spec = server(name, raw, environ, base, path.parent, version)
             if is_itself(spec, environ):
                 spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
             _check_name(spec)
             servers.append(spec)
             rules += rules_of(_get(raw, "permissions"), f"{name}.permissions", name)
-        except (EntryError, RuleError) as mistake:
+        except (EntryError, RuleError, SecretStoreError) as mistake:
             servers = [spec for spec in servers if spec.name != name]
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
     # Rules that are not read might have denied something.
@@ -212,6 +225,11 @@ def _read(path: Path, data: bytes, environ: Mapping[str, str], base: Path | None
         return replace(config, skills=_skills(path, document, environ))
     except EntryError as mistake:
         return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
+
+
+def _no_version(secret: str) -> str:
+    del secret
+    return ""
 
 
 def _is_comment(name: str, raw: Any) -> bool:

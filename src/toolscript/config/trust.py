@@ -27,6 +27,7 @@ from toolscript.storage.atomic_files import resolved, write_atomically
 from toolscript.text.display import encodable, printable
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
+from toolscript.types import SECRET_VARIABLE
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _VERSION = 1
@@ -202,7 +203,13 @@ def describe(entry: object) -> str:
     if not isinstance(entry, dict):
         return "(no entry)"
     raw = rewrite(cast("dict[str, Any]", entry))
-    parts = [_command(raw), *(show(raw, key) for key, show in _SHOWN_KEYS.items() if raw.get(key))]
+    secrets = sorted({*SECRET_VARIABLE.findall(json.dumps(raw))})
+    named = f"with your secrets {', '.join(secrets)}" if secrets else ""
+    parts = [
+        named,
+        _command(raw),
+        *(show(raw, key) for key, show in _SHOWN_KEYS.items() if raw.get(key)),
+    ]
     return _show("; ".join(filter(None, parts))) or "(nothing)"
 
 

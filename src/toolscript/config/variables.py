@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toolscript.types import PROJECT
+from toolscript.types import PROJECT, SECRET_VARIABLE
 
 MAX_CHARS = 1_000
 """Maximum characters between the braces of one variable."""
@@ -47,6 +47,9 @@ class Variables:
     hidden: set[str] = field(default_factory=set[str])
     """Collects the values from the environment that may be secret."""
 
+    secrets: set[str] | None = None
+    """Collects the names of stored secrets, whose variables stay; None if the text may name none.
+    """
     may_keep: bool = False
     """Whether braces that name no variable stay, as in the text of a shell or a program. A variable
     of another client is refused all the same."""
@@ -90,6 +93,8 @@ class Variables:
         """Returns the value of a variable; ``inner`` is the text between its braces."""
         if inner in {"PROJECT", "/"}:  # the folder is known when a caller is
             return PROJECT if inner == "PROJECT" else "/"
+        if inner.startswith("secret:"):
+            return self._secret(inner)
         match = _VARIABLE.fullmatch(inner)
         if match is None:
             shown = f"${{{(_SHOWABLE.match(inner) or [''])[0]}}}"
@@ -107,6 +112,19 @@ class Variables:
             stays = "; write '$${' for a text that stays" if self.may_keep else ""
             raise VariableError(f"needs ${{{name}}}, which is not set in the environment{stays}")
         return value
+
+    def _secret(self, inner: str) -> str:
+        """Returns the variable of a stored secret, and collects its name."""
+        variable = SECRET_VARIABLE.fullmatch(text := f"${{{inner}}}")
+        if variable is None:
+            raise VariableError(
+                "has ${secret:…} with a name that no secret can have; it has 1 to 64 letters, "
+                "digits, '.', '-' and '_'"
+            )
+        if self.secrets is None:
+            raise VariableError(f"has {text}, which only env, headers, args and url may have")
+        self.secrets.add(variable["name"])
+        return text
 
     def _look_up(self, name: str) -> str | None:
         """Returns the value of a name, None if it has none; collects one that may be secret."""

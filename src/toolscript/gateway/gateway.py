@@ -11,6 +11,7 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
+from toolscript.config.secret_store import SecretStore, secret_texts
 from toolscript.config.servers import Config
 from toolscript.errors import InputError, NotConnectedError, NotOwnerError
 from toolscript.gateway.base import (
@@ -56,6 +57,7 @@ class Gateway:
         policy: Which servers run, and for how long.
         project: The folder that counts as the project of callers that name none.
         logs: The folder of the files that have what servers write on standard error.
+        secrets: The secrets that servers' entries name.
     """
 
     def __init__(  # noqa: PLR0913 - what bootstrap wires, each by its name
@@ -68,8 +70,10 @@ class Gateway:
         policy: RunPolicy = RUN_ALL,
         project: str = "",
         logs: Path = Path(),
+        secrets: SecretStore | None = None,
     ) -> None:
         self.config = config
+        self._secrets = secrets or SecretStore(Path())
         self._connector = connector
         self._policy = policy
         self._limit = ProcessLimit(policy.max_processes)
@@ -141,7 +145,7 @@ class Gateway:
         wanted = {spec.name: spec for spec in enabled(config)}
         self.config = config
         for name, managed in list(self._managed.items()):
-            if name not in wanted or wanted[name].digest != managed.spec.digest:
+            if name not in wanted or not wanted[name].is_started_as(managed.spec):
                 self._end(managed)
         for name in [name for name in wanted if name not in self._managed]:
             self._begin(wanted[name])
@@ -209,8 +213,9 @@ class Gateway:
         return None if entry.lists is None else entry.lists.get(method, ())
 
     def secrets_of(self, server: str) -> tuple[str, ...]:
-        """Returns the secrets of a server's entry, which nobody may be shown."""
-        return next((spec.secrets for spec in self.config.servers if spec.name == server), ())
+        """Returns the secrets of a server's entry and the stored ones: none may be shown."""
+        spec = next((spec for spec in self.config.servers if spec.name == server), None)
+        return secret_texts(spec, self._secrets) if spec else ()
 
     def log(self, server: str, count: int) -> tuple[Path, list[str]]:
         """Returns the file of what a server wrote on standard error, and its last lines.

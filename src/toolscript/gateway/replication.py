@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from toolscript.config.secret_store import SecretStore
 from toolscript.config.servers import Config
 from toolscript.errors import DatabaseUnavailableError, NotOwnerError
 from toolscript.gateway.base import Caller, CatalogueNews, Connect, Ready, Replication, Report
@@ -55,13 +56,20 @@ class ReplicatedGateway(Gateway):
         policy: RunPolicy,
         project: str = "",
         logs: Path = Path(),
+        secrets: SecretStore | None = None,
     ) -> None:
         self._replication = replication
         replication.follow(enabled(config))
         stored = replication.load(config.servers).servers
         known = Catalogue.of({**known.servers, **stored}.values())
         replication.accept(self.serve_replica)
-        super().__init__(config, known, connector, pins, policy=policy, project=project, logs=logs)
+        super().__init__(
+            *(config, known, connector, pins),
+            policy=policy,
+            project=project,
+            logs=logs,
+            secrets=secrets,
+        )
 
     def owns(self, spec: ServerSpec) -> bool:
         """See `Gateway`."""

@@ -29,6 +29,7 @@ from toolscript.types.search import (
 from toolscript.types.servers import (
     PROJECT,
     RESULT_LIMIT,
+    SECRET_VARIABLE,
     Instances,
     OAuthClient,
     OutputStep,
@@ -69,6 +70,7 @@ __all__ = [
     "PROJECT",
     "RESULT_LIMIT",
     "SAME_AGE_S",
+    "SECRET_VARIABLE",
     "SEPARATOR",
     "SKILLS",
     "TOOL_CLASSES",

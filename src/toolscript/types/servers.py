@@ -1,5 +1,6 @@
 """Servers as they are configured, and how they are doing."""
 
+import re
 from operator import itemgetter
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -26,6 +27,8 @@ Instances = Literal["each", "one"]
 OutputStep = Literal["strip", "redact"]
 PROJECT = "${PROJECT}"
 """In an entry, stands for the folder that the caller works in."""
+SECRET_VARIABLE = re.compile(r"\$\{secret:(?P<name>[A-Za-z0-9_.-]{1,64})\}")
+"""In an entry, stands for a stored secret until the server is started."""
 RESULT_LIMIT = 24_000
 """Characters of a result that models get, unless the server's entry says otherwise."""
 
@@ -92,6 +95,9 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Command, arguments and address as in the entry, before a folder replaces `PROJECT`."""
     hidden: tuple[str, ...] = ()
     """Values of variables that are part of the other fields: most of them are keys."""
+    secret_versions: dict[str, str] = {}
+    """The stored secrets that the other fields name, each with the version of its value; "" if
+    there is none. The value takes its place when the server is started."""
 
     def offers(self, tool: str) -> bool:
         """Whether the configuration includes the tool of this name."""
@@ -145,24 +151,37 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over every field: the same digest means the same server."""
-        return sha256_of(msgspec.to_builtins(self))
+        """SHA-256 over the fields, without the versions of secrets: the same means the same server.
+
+        Gateways on several machines have the same server with secrets of their own.
+        """
+        return sha256_of({**msgspec.to_builtins(self), "secret_versions": None})
+
+    def is_started_as(self, other: "ServerSpec") -> bool:
+        """Whether an instance of the other one need not be started anew for this one."""
+        return self.digest == other.digest and self.secret_versions == other.secret_versions
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in a log or an error message."""
         stated = (*self.env.items(), *self.headers.items())
-        values = [part for name, value in stated for part in named_secrets(name, value)]
+        values = [part for name, text in stated for part in named_secrets(name, _plain(text))]
         values += [
             value for value in self.hidden if len(value) > MAX_WORD or not is_harmless(value)
         ]
         values += [self.oauth.client_secret] if self.oauth else []
-        values += [*url_secrets(self.url), *argument_secrets(self.args, self.command)]
+        values += url_secrets(_plain(self.url))
+        values += argument_secrets([*map(_plain, self.args)], self.command)
         return redactable(values)
 
     def __repr__(self) -> str:
         """Without the environment, the headers and the arguments, which may hold secrets."""
         return f"ServerSpec({self.name!r}, {self.transport!r})"
+
+
+def _plain(text: str) -> str:
+    """Returns the text with a letter for each stored secret: a secret's name may be shown."""
+    return SECRET_VARIABLE.sub("x", text)
 
 
 ServerState = Literal["connecting", "ready", "resting", "failed", "disabled", "invalid"]

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TextIO
 
 from toolscript.storage.atomic_files import file_name, open_private, write_failure
+from toolscript.text.redaction import redact_known
 
 log = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
+MAX_LINE_BYTES = 1024 * 1024
+"""Bytes of a line that wait for its end, so that no half of a hidden text is written."""
 _TAIL_BYTES = 8192
 _SHOWN_BYTES = 256 * 1024
 _UNSHOWN_CHARS = 4096
@@ -43,21 +46,41 @@ class StderrLog:
         self._path = path
         self._file: TextIO | None = None
         self._tail = b""
+        self._partial = b""
         self._warned = False
+        self.hidden: tuple[str, ...] = ()
+        """Texts that are blanked in the file: secrets that are in no file but that of the store."""
 
     @contextmanager
     def opened(self) -> Generator[None]:
         """Begins a new file for one run of the server, and closes it after the block."""
-        self._tail = b""
+        self._tail = self._partial = b""
         self._begin()
         try:
             yield
         finally:
+            self._append(self._whole_lines(b"\n") if self._partial else b"")
             self._close()
 
     def write(self, data: bytes) -> None:
         """Appends output of the server."""
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        self._append(self._whole_lines(data) if self.hidden else data)
+
+    def _whole_lines(self, data: bytes) -> bytes:
+        """Returns the lines that are whole now, without the hidden texts; keeps the rest."""
+        data = self._partial + data
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) > MAX_LINE_BYTES:
+            data = self._blank(data)
+            end = max(0, len(data) - MAX_LINE_BYTES // 2)  # the end may be half a secret
+        self._partial = data[end:]
+        return self._blank(data[:end])
+
+    def _blank(self, data: bytes) -> bytes:
+        return redact_known([data.decode("utf-8", "replace")], self.hidden)[0].encode()
+
+    def _append(self, data: bytes) -> None:
         self.make_room(len(data))
         if self._file:
             try:
@@ -80,7 +103,7 @@ class StderrLog:
     @contextmanager
     def handed_over(self) -> Generator[TextIO]:
         """Yields the file for a server that writes into it itself, as on Windows."""
-        if not self._file:
+        if not self._file or self.hidden:
             with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
                 yield nowhere
             return

@@ -22,6 +22,7 @@ from mcp.client.session import ClientSession, IncomingMessage
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import GatewaySettings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
@@ -50,7 +51,7 @@ from toolscript.storage.atomic_files import file_name
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
-from toolscript.types import ServerSpec, Transport
+from toolscript.types import SECRET_VARIABLE, ServerSpec, Transport
 
 LOGIN_POLL_S = 0.25
 LISTING_PAUSE_S = 0.5
@@ -85,10 +86,15 @@ class McpUpstream:
         apart = f".{spec.digest[:8]}" if spec.project else ""
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
         stated = any(name.lower() == "authorization" for name in spec.headers)
+        stated = (
+            stated or SECRET_VARIABLE.search(spec.url) is not None
+        )  # which is all the log-in that it needs
         has_login = spec.transport != "stdio" and not stated
         self._login = Login(shared.auth, spec, shared.login_records) if has_login else None
         started = msgspec.structs.replace(spec, cwd=spec.cwd or shared.folder or None)
-        self._sessions = SessionFactory(started, limits, self._stderr, shared.reaper, self._login)
+        self._sessions = SessionFactory(
+            started, limits, self._stderr, shared.reaper, self._login, shared.secrets
+        )
         self._is_connecting = False
         self._tried_login: str | None = None
         """The stamp of the login with which the last attempt was made."""
@@ -118,7 +124,7 @@ class McpUpstream:
             admit=self._admit,
             is_repeatable=self._is_repeatable,
         )
-        self._output = OutputFilter(spec.output, self._secrets)
+        self._output = OutputFilter(spec.output, self._secrets, lambda: self._sessions.stored)
 
     @property
     def _is_stale(self) -> bool:
@@ -191,7 +197,7 @@ class McpUpstream:
 
     async def _invitation(self, caller: Caller) -> str:
         """Begins a login, and returns the instruction for its user; empty if it cannot begin."""
-        address = await self._shared.logins.address(self._spec)
+        address = await self._shared.logins.address(self._sessions.resolved)
         if not address:
             return ""
         if caller.opens_addresses:
@@ -243,6 +249,7 @@ class McpUpstream:
     async def _publish(self, session: ClientSession) -> None:
         changes = self._changes
         tools, rejected = await list_tools(session, self._spec)
+        tools = tuple(map(self._output.definition, tools))
         reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
         info = session.server_info
         version = self._show(f"{info.name} {info.version}", 80) if info else ""
@@ -291,7 +298,7 @@ class McpUpstream:
 
     async def _publish_other_lists(self, session: ClientSession) -> None:
         self._has_other_lists = True
-        lists = await other_lists(session)
+        lists = self._output.lists(await other_lists(session))
         if lists != self._ready.lists:
             self._ready = msgspec.structs.replace(self._ready, lists=lists)
             self._report(self._ready)
@@ -382,7 +389,7 @@ class McpUpstream:
         return redact(text, self._secrets())
 
     def _secrets(self) -> tuple[str, ...]:
-        return (*self._spec.secrets, *(self._login.secrets if self._login else ()))
+        return (*self._sessions.secrets, *(self._login.secrets if self._login else ()))
 
     def _note_failure(self, error: BaseException) -> str:
         """Returns one line, without secrets, about the failure.
@@ -425,6 +432,7 @@ class McpConnect:
         data_dir: The data directory.
         config_key: The key of the configuration.
         pins: The definitions that were accepted.
+        secrets: The secrets that servers' entries name.
         logins: The storage of logins; None for the data directory.
         folder: The working directory of servers whose entry names none; empty for this one.
     """
@@ -435,6 +443,7 @@ class McpConnect:
         data_dir: Path,
         config_key: str,
         pins: DefinitionPins,
+        secrets: SecretStore,
         logins: Records | None = None,
         folder: str = "",
     ) -> None:
@@ -444,6 +453,7 @@ class McpConnect:
         self.pins = pins
         self.logs = data_dir / "logs" / "servers" / config_key
         self.auth = data_dir / "auth"
+        self.secrets = secrets
         self.reaper = ProcessReaper()
         self.transports: dict[str, Transport] = {}
         """The transport that works, by the digest of the entry, of each server that does not speak

@@ -9,9 +9,10 @@ from anyio import CapacityLimiter, to_thread
 
 from toolscript.errors import RefusedError
 from toolscript.gateway.raw_results import RawResult
+from toolscript.gateway.upstream.other_lists import Lists
 from toolscript.text.hidden_characters import strip_hidden
 from toolscript.text.redaction import redact_known
-from toolscript.types import OutputStep
+from toolscript.types import OutputStep, ToolSpec
 
 METHODS = ("tools/call", "prompts/get", "resources/read")
 """The requests whose results are content."""
@@ -27,13 +28,23 @@ _Json: TypeAlias = dict[Any, Any] | list[Any]
 
 
 class OutputFilter:
-    """Cleans the answers of one server; ``secrets`` returns the texts that it must not repeat."""
+    """Cleans the answers of one server.
+
+    Args:
+        steps: The steps that the server's entry names.
+        secrets: Returns the texts that ``redact`` blanks in content.
+        stored: Returns the texts of stored secrets, which are blanked in all that it says.
+    """
 
     def __init__(
-        self, steps: tuple[OutputStep, ...], secrets: Callable[[], tuple[str, ...]]
+        self,
+        steps: tuple[OutputStep, ...],
+        secrets: Callable[[], tuple[str, ...]],
+        stored: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._steps = steps
         self._secrets = secrets
+        self._stored = stored
         self._limiter = CapacityLimiter(1)
 
     async def result(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -42,9 +53,28 @@ class OutputFilter:
         A result that asks for input is left as it is: it holds questions and a state, not texts.
         """
         asks = result.get("resultType") == "input_required"
-        if not self._steps or method not in METHODS or asks:
+        cleans = bool(self._steps) and method in METHODS
+        if asks or not (cleans or self._stored()):
             return result
-        return await to_thread.run_sync(self._clean, result, limiter=self._limiter)
+        if cleans:
+            result = await to_thread.run_sync(self._clean, result, limiter=self._limiter)
+        if self._stored():
+            result = await to_thread.run_sync(self._blank, result, limiter=self._limiter)
+        return result
+
+    def definition(self, tool: ToolSpec) -> ToolSpec:
+        """Returns a tool without stored secrets in all that describes it; its name stays."""
+        if not self._stored():
+            return tool
+        fields = self._blank(msgspec.to_builtins(tool))
+        return msgspec.convert({**fields, "server": tool.server, "name": tool.name}, ToolSpec)
+
+    def lists(self, lists: Lists) -> Lists:
+        """Returns a server's lists without stored secrets."""
+        if not self._stored():
+            return lists
+        blanked = self._blank({method: [*entries] for method, entries in lists.items()})
+        return {method: tuple(entries) for method, entries in blanked.items()}
 
     def refusal(self, error: RefusedError) -> RefusedError:
         """Returns a server's error without hidden characters; it has no secrets any more."""
@@ -66,6 +96,17 @@ class OutputFilter:
             return RawResult(clean_json(result.text, clean))
         _clean_objects(result, clean)
         return result
+
+    def _blank(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Returns a value with the stored secrets blanked in every text and every name."""
+
+        def blank(texts: list[str]) -> list[str]:
+            return redact_known(texts, self._stored())
+
+        if isinstance(value, RawResult):
+            return RawResult(clean_json(value.text, blank, whole=True))
+        _clean_objects(value, blank, whole=True)
+        return value
 
 
 def _clean_objects(
@@ -100,13 +141,15 @@ def _items(holder: _Json) -> Iterator[tuple[Any, Any]]:
     return iter(holder.items() if isinstance(holder, dict) else enumerate(holder))
 
 
-def clean_json(text: bytes, clean: Callable[[list[str]], list[str]]) -> bytes:
-    """Returns a result as JSON with its texts cleaned; other bytes stay as they came.
+def clean_json(
+    text: bytes, clean: Callable[[list[str]], list[str]], *, whole: bool = False
+) -> bytes:
+    """Returns a result as JSON with its texts cleaned, all if it is ``whole``; other bytes stay.
 
     Needs memory for the result, its copy and a batch, however many values there are.
     """
     made, done = bytearray(), 0
-    for places in _batches(_places(text)):
+    for places in _batches(_places(text, whole=whole)):
         read = [_decode(text[start:end]) for start, end in places]
         for (start, end), before, after in zip(places, read, clean(read), strict=True):
             if after != before:
@@ -127,9 +170,9 @@ def _batches(places: Iterator[tuple[int, int]]) -> Iterator[list[tuple[int, int]
     yield batch
 
 
-def _places(text: bytes) -> Iterator[tuple[int, int]]:
+def _places(text: bytes, *, whole: bool) -> Iterator[tuple[int, int]]:
     """Yields the places of the strings, quotes included, that `_clean_objects` would clean."""
-    depth, inside, name = 0, False, ""
+    depth, inside, name = 0, whole, ""
     for token in _TOKEN.finditer(text):
         first = text[token.start()]
         if first != 0x22:  # noqa: PLR2004 - a quote
@@ -145,8 +188,8 @@ def _places(text: bytes) -> Iterator[tuple[int, int]]:
             continue
         name = _decode(text[slice(*place)])
         if depth == 1:
-            inside = name == STRUCTURED
-        elif inside:
+            inside = whole or name == STRUCTURED
+        if inside and (whole or depth > 1):
             yield place
 
 

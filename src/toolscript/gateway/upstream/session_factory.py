@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import mcp_types
 import msgspec
@@ -16,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from toolscript.config.secret_store import SecretStore, resolve_secrets
 from toolscript.config.settings import GatewaySettings
 from toolscript.errors import UpstreamError
 from toolscript.gateway.diagnosis import is_closed
@@ -48,17 +50,26 @@ class SessionFactory:
         stderr: Takes the standard error of a process.
         reaper: Ends processes that are left.
         login: The user's log-in; None if the server needs none.
+        store: Has the secrets that the server's entry names.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what one server needs
         self,
         spec: ServerSpec,
         limits: GatewaySettings,
         stderr: StderrLog,
         reaper: ProcessReaper,
         login: Login | None,
+        store: SecretStore,
     ) -> None:
         self._spec = spec
+        self._store = store
+        self.stored: tuple[str, ...] = ()
+        """The texts of the stored secrets with which the server was started."""
+        self.resolved = spec
+        """The server, with the secrets with which it was started."""
+        self.secrets = spec.secrets
+        """All texts that the server may know and nobody may be shown."""
         self._stderr = stderr
         self._reaper = reaper
         self._login = login
@@ -90,14 +101,16 @@ class SessionFactory:
             on_closed: Is called once the server has closed the connection.
 
         Raises:
-            UpstreamError: The server's command or folder is missing.
+            UpstreamError: The server's command or folder, or one of its secrets, is missing.
+            SecretStoreError: Its secrets cannot be read.
             MCPError: The server refuses the session.
         """
         self.refused = 0
         self._check_command()
+        spec = await anyio.to_thread.run_sync(self._resolve)
         responses = BoundedResponses(self._message_bytes)
         async with (
-            self._streams(transport, responses) as (read, write),
+            self._streams(spec, transport, responses) as (read, write),
             ClientSession(
                 dispatcher=RawDispatcher(read, write, on_closed, responses.restore, self._repair),
                 message_handler=on_message,
@@ -107,6 +120,14 @@ class SessionFactory:
         ):
             await self._handshake(session)
             yield session
+
+    def _resolve(self) -> ServerSpec:
+        """Returns the server with its secrets' values; a keyring may take a while."""
+        resolved = resolve_secrets(self._spec, self._store)
+        self.resolved, self.stored = resolved.spec, resolved.stored
+        self.secrets = resolved.secrets
+        self._stderr.hidden = self.secrets if self.stored else ()
+        return resolved.spec
 
     def _check_command(self) -> None:
         """Raises a clearer error for a server that cannot be started than starting it would."""
@@ -125,11 +146,10 @@ class SessionFactory:
         )
 
     def _show(self, text: str) -> str:
-        return printable(redact(text, self._spec.secrets), 200)
+        return printable(redact(text, self.secrets), 200)
 
-    def _streams(self, transport: Transport, responses: BoundedResponses) -> Any:
+    def _streams(self, spec: ServerSpec, transport: Transport, responses: BoundedResponses) -> Any:
         """Returns a context manager that opens the transport, and yields its two streams."""
-        spec = self._spec
         if transport == "stdio":
             return process_streams(
                 spec, self._stderr, self._reaper, self._message_bytes, self._note_pid

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from toolscript.config.locations import key_of
+from toolscript.config.secret_store import SecretStore, resolve_secrets
 from toolscript.config.settings import PathSettings, load_settings
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.storage.atomic_files import check_owner
@@ -14,7 +15,7 @@ from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.surfaces.server.opened_stores import opened_stores
-from toolscript.types import ServerSpec
+from toolscript.types import SECRET_VARIABLE, ServerSpec
 
 
 @click.command()
@@ -34,6 +35,7 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
     from toolscript.gateway.oauth.login import Login  # noqa: PLC0415 - the same
 
     check_owner(settings.paths.data_dir)
+    spec = resolve_secrets(spec, SecretStore(settings.paths.data_dir)).spec
     directory = settings.paths.data_dir / "auth"
     key = key_of(config_files(settings.paths))
     with opened_stores(settings, key) as stores, ExitStack() as browsers:
@@ -60,4 +62,6 @@ def _remote(paths: PathSettings, name: str) -> ServerSpec:
         raise UnknownNameError(f"no server is called {name!r}; configured are: {known}")
     if spec.transport == "stdio":
         raise InputError(f"{name} is a program of this machine, which asks for no login")
+    if SECRET_VARIABLE.search(spec.url):
+        raise InputError(f"{name} has a secret in its url, and so no login")
     return spec
