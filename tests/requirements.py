@@ -113,6 +113,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "config:file": Requirement(
         "mcpServers as every client writes it; a mistake costs one server and is explained.",
     ),
+    "setup:move": Requirement(
+        "One command moves the servers of every client, keeps all else, and takes itself back.",
+    ),
+    "setup:safe": Requirement(
+        "No kill, link or change by another program loses a file; nothing is written unasked.",
+    ),
     "upstream:transports": Requirement(
         "stdio, streamable HTTP, SSE; OAuth for remote servers.",
     ),

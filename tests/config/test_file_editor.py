@@ -213,6 +213,10 @@ def test_toml_keeps_its_comments(newline: str) -> None:
         "toolscript": ENTRY,
     }
     assert set(removed.splitlines()) <= set(added.splitlines())
+    lines = added.decode().splitlines(keepends=True)
+    assert {line[len(line.rstrip()) :] for line in lines} == {newline}
+    assert lines[lines.index(f"[tui]{newline}") - 1] == newline
+    assert b"[mcp_servers]" in remove_key(path, b"[mcp_servers.a]\nx = 1\n", ["mcp_servers", "a"])
     assert set_value(path, b"", ["mcp_servers", "t"], ENTRY) == (
         b'[mcp_servers.t]\ncommand = "x"\nargs = ["mcp"]\n'
     )

@@ -43,7 +43,7 @@ def set_value(path: Path, data: bytes, keys: Sequence[str], value: Any) -> bytes
     for key in keys[:-1]:
         parent = _object(path, parent.setdefault(key, {}), keys)
     parent[keys[-1]] = deepcopy(value)
-    return _changed(path, data, document, keys, value)
+    return _apply(path, data, document, keys, value)
 
 
 def remove_key(path: Path, data: bytes, keys: Sequence[str]) -> bytes:
@@ -58,7 +58,7 @@ def remove_key(path: Path, data: bytes, keys: Sequence[str]) -> bytes:
     if keys[-1] not in parent:
         return data
     del parent[keys[-1]]
-    return _changed(path, data, document, keys)
+    return _apply(path, data, document, keys)
 
 
 def _object(path: Path, value: Any, keys: Sequence[str]) -> dict[str, Any]:
@@ -67,10 +67,10 @@ def _object(path: Path, value: Any, keys: Sequence[str]) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _changed(
+def _apply(
     path: Path, data: bytes, expected: dict[str, Any], keys: Sequence[str], *value: Any
 ) -> bytes:
-    """Returns the content with a value, or with none; it holds exactly what is expected."""
+    """Returns the content with a value, or without one; raises unless it is as expected."""
     encoding = "utf-8"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
@@ -92,16 +92,25 @@ def _change_toml(text: str, keys: Sequence[str], *value: Any) -> str:
     mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
     try:
         document = tomlkit.parse(text.removeprefix(mark))
-        parent: Any = document
-        for key in keys[:-1]:
-            if key not in parent:
-                parent[key] = tomlkit.table(is_super_table=True)
-            parent = parent[key]
-        if value:
-            parent[keys[-1]] = value[0]
+        *above, last = keys
+        tables: list[Any] = [document]
+        for key in above:
+            if key not in tables[-1]:
+                tables[-1][key] = tomlkit.table(is_super_table=True)
+            tables.append(tables[-1][key])
+        if value and isinstance(value[0], dict):
+            table: Any = tomlkit.table()
+            table.update(value[0])
+            tables[-1][last] = table
+            table.add(tomlkit.nl())  # the next one does not begin at once
+        elif value:
+            tables[-1][last] = value[0]
         else:
-            del parent[keys[-1]]
-        return mark + tomlkit.dumps(document)
+            del tables[-1][last]
+            if above and not tables[-1]:  # it would vanish with its last table
+                tables[-2][above[-1]] = tomlkit.table()
+        new = tomlkit.dumps(document).rstrip() + (text[len(text.rstrip()) :] or "\n")
+        return mark + (re.sub("\r?\n", "\r\n", new) if "\r\n" in text else new)
     except TOMLKitError as error:
         raise ConfigSyntaxError(str(error)) from None
 

@@ -28,7 +28,7 @@ def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     """
     entries: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for place, section in _sections(document):
+    for place, section in sections_of(document):
         for name, entry in _by_name(path, place, section):
             if name in entries and entries[name] != entry:
                 raise ConfigSyntaxError(
@@ -46,8 +46,8 @@ def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     return {name: {"disabled": True} if name in off else raw for name, raw in entries.items()}
 
 
-def _sections(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields each section with its key."""
+def sections_of(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields each section with its key; that of a nested one has a dot."""
     for key in SECTIONS:
         section = document.get(key)
         if key != "mcp" or not isinstance(section, dict):

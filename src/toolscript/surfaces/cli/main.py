@@ -23,6 +23,7 @@ _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 has many small ones. With one thread it is as fast, and takes two thirds of the processor time."""
 
 _COMMANDS = {
+    "setup": "Move the servers of your MCP clients into toolscript.",
     "search": "Find the tools for a task.",
     "list-servers": "List the configured servers.",
     "list-tools": "List every tool, or one server's.",

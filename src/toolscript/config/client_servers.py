@@ -1,0 +1,210 @@
+"""Reads the servers in other clients' files, as entries that mean the same in toolscript's own."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import structs
+
+from toolscript.config.clients import Client
+from toolscript.config.file_parser import parsed
+from toolscript.config.foreign_entries import describe_unread, rewrite
+from toolscript.config.known_keys import (
+    CALL_TIMEOUT_KEYS,
+    EXCLUDE_KEYS,
+    INCLUDE_KEYS,
+    SECTIONS,
+    SERVER_KEYS,
+    SWITCH_KEYS,
+    UNREAD_KEYS,
+)
+from toolscript.config.own_entry import is_itself
+from toolscript.config.permission_rules import literal
+from toolscript.config.server_entry import MAX_TIMEOUT_S, EntryError, server
+from toolscript.config.server_sections import entries_of, sections_of
+from toolscript.errors import ConfigSyntaxError
+from toolscript.storage.atomic_files import expanded
+from toolscript.types import PROJECT, ServerSpec
+
+MODE_KEY = "default_tools_approval_mode"
+_MODES = {"approve": "allow", "prompt": "ask"}
+"""Codex's, for all tools of a server and for one."""
+PERMISSION_KEYS = ("trust", MODE_KEY, "alwaysAllow", "autoApprove")
+"""The keys that state rules, of Gemini CLI, Codex, and Cline and Roo Code."""
+_REWRITTEN = {"bearer_token_env_var", "env_http_headers", *SWITCH_KEYS}
+"""Keys that `rewrite` puts into another one, and switches, which become one."""
+KEPT_KEYS = frozenset({*SERVER_KEYS, *INCLUDE_KEYS, *EXCLUDE_KEYS}) - _REWRITTEN
+_BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientServer:
+    """A server in a client's file."""
+
+    client: Client | None
+    """None for a server of toolscript's own file."""
+    keys: tuple[str, ...]
+    """The path of keys to its entry; the last one is its name."""
+    entry: dict[str, Any]
+    """As toolscript's own file has it."""
+    spec: ServerSpec | None
+    """None if the entry cannot be read."""
+    is_toolscript: bool = False
+    notes: tuple[str, ...] = ()
+    """One line for each thing that is odd; the reason if there is no spec."""
+
+    @property
+    def name(self) -> str:
+        """The name in the file."""
+        return self.keys[-1]
+
+    @property
+    def is_off(self) -> bool:
+        """Whether its client has it switched off."""
+        return "disabled" in self.entry
+
+    @property
+    def identity(self) -> str:
+        """A text that two servers share if they do the same, under whatever names and rules."""
+        if self.is_toolscript:
+            return "toolscript"
+        if self.spec is None or self.spec.disabled:
+            return json.dumps(self.entry, sort_keys=True)
+        same = structs.replace(self.spec, name="", hidden=())
+        return msgspec.json.encode(same, order="deterministic").decode()
+
+
+def read_servers(
+    path: Path, data: bytes, environ: Mapping[str, str], cwd: Path, client: Client | None = None
+) -> Iterator[ClientServer]:
+    """Yields the servers of a client's file.
+
+    Args:
+        path: The file.
+        data: Its content.
+        environ: The variables that entries may refer to.
+        cwd: The project's folder. Claude Code's file has servers of projects by their folders.
+        client: Whose file it is; None for toolscript's own.
+
+    Raises:
+        ConfigSyntaxError: The file cannot be read.
+    """
+    document = parsed(path, data) if data.strip() else {}
+    entries = _entries(path, (), document, cwd if client and client.is_project else None)
+    local: Any = document.get("projects") if client and client.name == "claude-code" else None
+    local = cast("dict[str, Any]", local).get(str(cwd)) if isinstance(local, dict) else None
+    if isinstance(local, dict):
+        place = ("projects", str(cwd))
+        entries += _entries(path, place, cast("dict[str, Any]", local), cwd)
+    for keys, raw, is_listed_off, base in entries:
+        read = partial(server, keys[-1], environ=environ, base=base, folder=path.parent)
+        entry, notes = _without_switches(raw), list[str]()
+        if client is not None:
+            entry, notes = convert(raw, client, path.parent, has_project=base is not None)
+        is_off = is_listed_off
+        try:
+            is_off = is_off or read(raw).disabled
+            spec = read(entry)
+        except EntryError as mistake:
+            spec = ServerSpec(name=keys[-1], transport="stdio", disabled=True) if is_off else None
+            notes = notes if is_off else [str(mistake)]
+        if base is not None and spec is not None and spec.cwd and PROJECT not in spec.cwd:
+            entry["cwd"] = spec.cwd
+        entry |= {"disabled": True} if is_off else {}
+        itself = spec is not None and is_itself(spec, environ)
+        yield ClientServer(client, keys, entry, spec, itself, tuple(notes))
+
+
+def _entries(
+    path: Path, place: tuple[str, ...], document: dict[str, Any], base: Path | None
+) -> list[tuple[tuple[str, ...], dict[str, Any], bool, Path | None]]:
+    """Returns the entries of a part of a file: keys, entry, whether a list says off, and folder."""
+    if not any(key in document for key in SECTIONS):
+        return []
+    merged = entries_of(path, document)
+    entries: list[tuple[tuple[str, ...], dict[str, Any], bool, Path | None]] = []
+    for section, servers in sections_of(document):
+        if not isinstance(servers, dict):
+            raise ConfigSyntaxError(f"{path}: {section} is a list; make it an object by name")
+        for name, raw in cast("dict[str, Any]", servers).items():
+            if isinstance(raw, dict):  # else it is a comment
+                keys = (*place, *section.split("."), name)
+                entries.append((keys, cast("dict[str, Any]", raw), raw != merged[name], base))
+    return entries
+
+
+def _without_switches(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key not in SWITCH_KEYS}
+
+
+def convert(
+    raw: dict[str, Any], client: Client, folder: Path, *, has_project: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns an entry as toolscript's own without switches, and notes about it.
+
+    Every key is kept, rewritten, a switch, a rule or a timeout, or a note names it.
+
+    Args:
+        raw: The entry in the client's file.
+        client: The client.
+        folder: That of the file.
+        has_project: Whether a project states it, whose rules do not hold for the user's file.
+    """
+    raw = cast("dict[str, Any]", _with_braces(raw)) if client.has_bare_variables else raw
+    entry, notes, rules = rewrite(raw), [*describe_unread(raw)], dict(_rules(raw))
+    limit: Any = raw.get("timeout")
+    is_limit = client.timeout_s and isinstance(limit, int | float) and limit > 0
+    if is_limit and not any(key in entry for key in CALL_TIMEOUT_KEYS):
+        entry["callTimeout"] = min(limit * client.timeout_s, MAX_TIMEOUT_S)
+        notes = [line for line in notes if not line.startswith("timeout ")]
+    if has_project and rules:
+        notes.append("rules about its tools are not taken over from a project")
+    elif rules:
+        entry["permissions"] = rules
+    stated = entry.get("envFile")
+    if isinstance(stated, str) and "${" not in stated:
+        entry["envFile"] = str(folder / expanded(stated))
+    others = entry.keys() - KEPT_KEYS - _REWRITTEN - UNREAD_KEYS.keys() - {*PERMISSION_KEYS}
+    if others:
+        notes.append(f"not taken over: {', '.join(sorted(others))}")
+    stating = [key for key in ("autoApprove", "tools") if _states_rules(key, entry.get(key))]
+    left_out = {*stating, "permissions"} if has_project else {*stating}
+    return {key: entry[key] for key in entry if key in KEPT_KEYS - left_out}, notes
+
+
+def _states_rules(key: str, value: object) -> bool:
+    """Whether a value is a list of tools to allow, or Codex's object of tools."""
+    return isinstance(value, list if key == "autoApprove" else dict)
+
+
+def _rules(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields the rules that an entry states in other clients' words; its own come last."""
+    if raw.get("trust") is True:
+        yield "*", "allow"
+    if raw.get(MODE_KEY) in _MODES:
+        yield "*", _MODES[raw[MODE_KEY]]
+    for key in ("alwaysAllow", "autoApprove"):
+        for tool in cast("list[Any]", raw[key]) if isinstance(raw.get(key), list) else []:
+            yield tool if tool == "*" else literal(str(tool)), "allow"
+    for name, value in _object(raw.get("tools")).items():
+        if (mode := _object(value).get("approval_mode")) in _MODES:
+            yield literal(name), _MODES[mode]
+    yield from _object(raw.get("permissions")).items()
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _with_braces(value: Any) -> Any:
+    """Returns a value with ``${NAME}`` for each ``$NAME`` in its strings."""
+    if isinstance(value, str):
+        return _BARE_VARIABLE.sub(r"${\1}", value)
+    if isinstance(value, dict):
+        return {key: _with_braces(each) for key, each in cast("dict[str, Any]", value).items()}
+    return [*map(_with_braces, cast("list[Any]", value))] if isinstance(value, list) else value

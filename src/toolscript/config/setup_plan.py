@@ -1,0 +1,193 @@
+"""Puts the servers of several clients together, and makes the new content of each file.
+
+Nothing is written here: the plan of `toolscript setup` is a value that a user can look at.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+from toolscript.config.client_servers import ClientServer
+from toolscript.config.clients import Client
+from toolscript.config.file_editor import remove_key, set_value
+from toolscript.config.file_parser import parsed
+from toolscript.config.known_keys import SECTIONS
+from toolscript.text.secret_detection import argument_secrets, named_secrets, url_secrets
+from toolscript.text.secret_shapes import SECRET_NAME
+
+_WORD = re.compile(r"[A-Za-z]+(?:[-_][A-Za-z]+)*")
+_EMPTY = b"{\n}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedServer:
+    """A server of one or several clients, under one name in toolscript's file."""
+
+    name: str
+    servers: tuple[ClientServer, ...]
+    """All that are equal; the first one is written."""
+    is_known: bool = False
+    """Whether toolscript's file has it already."""
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be taken; empty if it can."""
+        first = self.servers[0]
+        if first.is_toolscript:
+            return "it is toolscript itself"
+        return "" if first.spec is not None else first.notes[0]
+
+    @property
+    def is_off(self) -> bool:
+        """Whether all clients have it switched off."""
+        return all(server.is_off for server in self.servers)
+
+    @property
+    def has_differing_rules(self) -> bool:
+        """Whether the clients disagree about the rules for its tools; then none is taken."""
+        first = self.servers[0].entry.get("permissions")
+        return any(server.entry.get("permissions") != first for server in self.servers)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The entry for toolscript's file; off only if all clients have it off."""
+        left_out = {"disabled", *(("permissions",) if self.has_differing_rules else ())}
+        first = self.servers[0].entry
+        entry = {key: value for key, value in first.items() if key not in left_out}
+        return entry | ({"disabled": True} if self.is_off else {})
+
+
+def merge(own: Iterable[ClientServer], others: Iterable[ClientServer]) -> list[PlannedServer]:
+    """Returns the servers of clients: equal ones once, different ones under different names.
+
+    Args:
+        own: The servers of toolscript's file, whose names stay.
+        others: Those of the clients, in the order in which they count.
+    """
+    known = {server.identity: server.name for server in own}
+    names = {name.casefold() for name in known.values()} | {"toolscript"}
+    planned: dict[str, PlannedServer] = {}
+    for server in others:
+        is_takable = server.spec is not None and not server.is_toolscript
+        key = server.identity if server.spec else repr((server.client, server.keys))
+        if key in planned:
+            same = planned[key]
+            planned[key] = replace(same, servers=(*same.servers, server))
+            continue
+        name = known.get(key) or (_free_name(server, names) if is_takable else server.name)
+        names |= {name.casefold()} if is_takable else set()
+        planned[key] = PlannedServer(name, (server,), key in known)
+    return [*planned.values()]
+
+
+def _free_name(server: ClientServer, names: set[str]) -> str:
+    """Returns a server's name, with the client's and a number if another server has it."""
+    client = server.client.name if server.client else ""
+    numbered = (f"{server.name}-{client}-{number}" for number in range(2, len(names) + 3))
+    candidates = (server.name, f"{server.name}-{client}", *numbered)
+    return next(name for name in candidates if name.casefold() not in names)
+
+
+def move_secrets(
+    name: str, entry: dict[str, Any], stored: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns an entry that names its secrets, and the values by these names.
+
+    Args:
+        name: The server's name.
+        entry: Its entry. Every value of ``env`` and ``headers`` counts that may be secret.
+        stored: The secrets that are there already; another value gets another name.
+    """
+    moved: dict[str, str] = {}
+    result = dict(entry)
+    for key in ("env", "headers"):
+        values = entry.get(key)
+        for variable, value in cast("dict[str, Any]", values or {}).items():
+            if not isinstance(value, str) or "${" in value or not [*named_secrets(variable, value)]:
+                continue
+            scheme, blank, secret = value.rpartition(" ") if key == "headers" else ("", "", value)
+            secret_name = _secret_name(f"{name}_{variable}", secret, {**stored, **moved})
+            moved[secret_name] = secret
+            text = f"{scheme}{blank}${{secret:{secret_name}}}"
+            result[key] = {**result[key], variable: text}
+    return result, moved
+
+
+def _secret_name(text: str, value: str, taken: Mapping[str, str]) -> str:
+    base = re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:60]
+    names = (base, *(f"{base}-{number}" for number in range(2, 999)))
+    return next(name for name in names if taken.get(name, value) == value)
+
+
+def add_servers(path: Path, data: bytes | None, entries: Mapping[str, dict[str, Any]]) -> bytes:
+    """Returns the content of toolscript's file with more servers; raises `ConfigSyntaxError`."""
+    data = data or _EMPTY
+    section = next((key for key in SECTIONS if key in parsed(path, data)), SECTIONS[0])
+    for name, entry in entries.items():
+        data = set_value(path, data, (section, name), entry)
+    return data
+
+
+def connect(
+    path: Path,
+    data: bytes | None,
+    taken: Sequence[ClientServer],
+    client: Client,
+    command: list[str] | None,
+) -> bytes:
+    """Returns the content of a client's file with toolscript in the place of some servers.
+
+    Args:
+        path: The file.
+        data: Its content; None if there is no file.
+        taken: The servers of this file that toolscript has now.
+        client: Whose file it is.
+        command: The program and its arguments that start toolscript; None if the file has it.
+
+    Raises:
+        ConfigSyntaxError: The file cannot be changed.
+    """
+    is_toml = path.suffix == ".toml"
+    data = data if data and data.strip() else b"" if is_toml else _EMPTY
+    keys: tuple[str, ...] = ()
+    if command is not None:
+        keys, entry = client.entry(parsed(path, data), command)
+        data = set_value(path, data, keys, entry)
+    for server in taken:
+        data = data if server.keys == keys else remove_key(path, data, server.keys)
+    return data
+
+
+def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
+    """Returns Claude Code's settings with a command that runs at each prompt.
+
+    Raises `ConfigSyntaxError` if the settings cannot be changed.
+    """
+    data = data or _EMPTY
+    hooks: Any = parsed(path, data).get("hooks", {})
+    listed: Any = cast("dict[str, Any]", hooks).get("UserPromptSubmit", [])
+    hook = {"hooks": [{"type": "command", "command": command}]}
+    if hook in listed:
+        return data
+    return set_value(path, data, ("hooks", "UserPromptSubmit"), [*listed, hook])
+
+
+def secrets_of(servers: Iterable[ClientServer]) -> Iterator[str]:
+    """Yields what may be secret in the entries of servers; a plain word among arguments is not."""
+    for server in servers:
+        args: Any = server.entry.get("args")
+        words = [str(word) for word in cast("list[Any]", args)] if isinstance(args, list) else []
+        command = str(server.entry.get("command"))
+        yield from (each for each in argument_secrets(words, command) if not _WORD.fullmatch(each))
+        for flag, value in pairwise(words):
+            yield from named_secrets(flag, value) if SECRET_NAME.search(flag) else ()
+        waiting: list[tuple[str, Any]] = [(k, v) for k, v in server.entry.items() if k != "args"]
+        while waiting:
+            key, value = waiting.pop()
+            if isinstance(value, dict):
+                waiting += cast("dict[str, Any]", value).items()
+            elif isinstance(value, str) and key not in {"command", "cwd"}:
+                yield from (*url_secrets(value), *named_secrets(key, value))

@@ -1,0 +1,310 @@
+"""``toolscript setup``: moves the servers of MCP clients into toolscript, and back."""
+
+import difflib
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolscript.config.client_servers import ClientServer, read_servers
+from toolscript.config.clients import CLIENTS, Client
+from toolscript.config.locations import home, home_file
+from toolscript.config.secret_store import SecretStore
+from toolscript.config.settings import load_settings
+from toolscript.config.setup_plan import (
+    PlannedServer,
+    add_hook,
+    add_servers,
+    connect,
+    merge,
+    move_secrets,
+    secrets_of,
+)
+from toolscript.errors import ConfigSyntaxError, InputError
+from toolscript.storage.atomic_files import is_file
+from toolscript.storage.reversible_writes import (
+    FileChange,
+    content,
+    refusal,
+    restore_all,
+    write_all,
+)
+from toolscript.surfaces.cli.options import repeatable, settings_options
+from toolscript.surfaces.cli.output import note, print_table
+from toolscript.text.display import harmless, printable
+from toolscript.text.redaction import redact
+from toolscript.text.secret_detection import redactable
+
+_SECRET = re.compile(rb"\$\{secret:([A-Za-z0-9_.-]+)\}")
+_HEADER = ("Server", "From", "State", "What is odd")
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The files that setup looks at, and their servers."""
+
+    own: Path
+    contents: dict[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
+    """As they were read."""
+    files: dict[Client, Path] = field(default_factory=dict[Client, Path])
+    """The clients that take part."""
+    servers: list[PlannedServer] = field(default_factory=list[PlannedServer])
+    secrets: tuple[str, ...] = ()
+    """What is blanked in everything that is shown."""
+    has_refused: bool = False
+    """Whether a file of a client is left out."""
+
+
+@click.command()
+@repeatable("--client", "names", "NAME", "A client to change; all that are found by default.")
+@click.option("--yes", "-y", is_flag=True, help="Write without asking, as in scripts.")
+@click.option("--dry-run", is_flag=True, help="Show the changes as diffs, and write nothing.")
+@click.option("--secrets", is_flag=True, help="Move plain secrets into the secret store.")
+@click.option("--hook", is_flag=True, help="Suggest tools at each prompt of Claude Code.")
+@click.option("--undo", is_flag=True, help="Put every file back as it was before.")
+@settings_options("config", "data_dir")
+def setup(
+    names: tuple[str, ...],
+    yes: bool,
+    dry_run: bool,
+    secrets: bool,
+    hook: bool,
+    undo: bool,
+    **flags: Any,
+) -> int:
+    """Move the servers of your MCP clients into toolscript.
+
+    Finds the servers of Claude Code, Cursor, VS Code and others, shows them, puts
+    them into .toolscript.json in your home directory, and puts toolscript in their
+    place in each client's file. It asks before it writes; --undo takes it back.
+    """
+    settings = load_settings(flags)
+    journals = settings.paths.data_dir / "setup"
+    if undo:
+        return _undo(journals, SecretStore(settings.paths.data_dir))
+    if not (yes or dry_run or (sys.stdin.isatty() and sys.stderr.isatty())):
+        raise InputError(
+            "nobody can be asked here; look with toolscript setup --dry-run, "
+            "then write with toolscript setup --yes"
+        )
+    store = SecretStore(settings.paths.data_dir)
+    plan = _read(settings.paths.config, names, store)
+    _show(plan)
+    is_asked = not (yes or dry_run)
+    chosen = [server for server in plan.servers if not server.problem]
+    chosen = _choose(chosen) if is_asked and chosen else chosen
+    entries = {server.name: server.entry for server in chosen if not server.is_known}
+    values = _name_secrets(entries, store, secrets, is_asked) if secrets or is_asked else {}
+    changes = _changes(plan, chosen, entries, settings.paths.config, hook=hook)
+    if not changes:
+        click.echo("nothing to change")
+    for change in () if yes else changes:
+        _print_diff(change.path, change.before or b"", change.after, plan.secrets)
+    if is_asked:
+        changes = [each for each in changes if click.confirm(f"Write {each.path}?", err=True)]
+        if entries and plan.own not in {change.path for change in changes}:
+            raise InputError(f"nothing is written: the clients need the servers in {plan.own}")
+    if dry_run or not changes:
+        return 1 if plan.has_refused else 0
+    for name, value in values.items():
+        store.set(name, value)
+    has_failed = _write(journals, changes)
+    return 1 if has_failed or plan.has_refused else 0
+
+
+def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _Plan:
+    """Returns the plan with every server of the chosen clients; reports files that cannot be."""
+    cwd, directory = Path.cwd(), Path(home(os.environ))
+    by_name = {client.name: client for client in CLIENTS}
+    for unknown in (name for name in names if name not in by_name):
+        raise InputError(f"no client is called {unknown!r:.60}; expected {', '.join(by_name)}")
+    plan = _Plan((cwd / config).absolute() if config else home_file(os.environ))
+    data = _read_file(plan, plan.own)
+    if store.names():
+        data = _SECRET.sub(lambda match: _escaped(store.get(match[1].decode())), data)
+    own = [*read_servers(plan.own, data, os.environ, cwd)]
+    found: list[ClientServer] = []
+    for client in CLIENTS:
+        path = client.path(directory, cwd)
+        if client.name not in names if names else not is_file(path):
+            continue
+        if client.is_project and not names:
+            if cwd != directory:
+                note(f"{path} is the project's, so it stays; --client {client.name} changes it")
+            continue
+        try:
+            found += read_servers(path, _read_file(plan, path), os.environ, cwd, client)
+            plan.files[client] = path
+        except ConfigSyntaxError as error:
+            plan.has_refused = True
+            note(str(error))
+    plan.servers = merge(own, found)
+    plan.secrets = redactable(secrets_of([*own, *found]))
+    return plan
+
+
+def _read_file(plan: _Plan, path: Path) -> bytes:
+    """Returns and remembers a file's content; raises `ConfigSyntaxError` if it may not change."""
+    reason = refusal(path)
+    if not reason:
+        try:
+            plan.contents[path] = content(path)
+            return plan.contents[path] or b""
+        except OSError as error:
+            reason = str(error)
+    raise ConfigSyntaxError(f"{path} is not changed: {reason}")
+
+
+def _escaped(text: str | None) -> bytes:
+    return json.dumps(text or "")[1:-1].encode()
+
+
+def _show(plan: _Plan) -> None:
+    rows = [
+        [
+            server.name,
+            ", ".join(_place(each, server.name) for each in server.servers),
+            _state(server),
+            "; ".join(_notes(server)),
+        ]
+        for server in plan.servers
+    ]
+    if rows:
+        print_table(_HEADER, rows)
+    else:
+        titles = ", ".join(client.title for client in plan.files) or "any client"
+        click.echo(f"no servers in the files of {titles}")
+
+
+def _notes(server: PlannedServer) -> dict[str, None]:
+    """Returns each thing that is odd about a server once."""
+    notes = dict.fromkeys(note for each in server.servers for note in each.notes)
+    differ = "the rules about its tools differ, so none is taken over"
+    return notes | ({differ: None} if server.has_differing_rules else {})
+
+
+def _place(server: ClientServer, name: str) -> str:
+    """Returns the client of a server, and its name there if it is another one."""
+    title = server.client.title if server.client else ""
+    words = [*([] if server.name == name else [f"as {server.name}"]), *["off"] * server.is_off]
+    return f"{title} ({', '.join(words)})" if words else title
+
+
+def _state(server: PlannedServer) -> str:
+    if server.problem:
+        return "itself" if server.servers[0].is_toolscript else "stays"
+    return "known" if server.is_known else "off" if server.is_off else "new"
+
+
+def _choose(servers: Sequence[PlannedServer]) -> list[PlannedServer]:
+    """Asks which servers to take."""
+    given = str(click.prompt("Which? (all, none, or names)", default="all", err=True))
+    names = set(given.replace(",", " ").split())
+    if wrong := names - {server.name for server in servers} - {"all", "none"}:
+        raise InputError(f"no server that can be taken is called {min(wrong)!r:.60}")
+    return [server for server in servers if "all" in names or server.name in names]
+
+
+def _name_secrets(
+    entries: dict[str, dict[str, Any]], store: SecretStore, is_wanted: bool, is_asked: bool
+) -> dict[str, str]:
+    """Puts names in the place of the secrets in entries, and returns the values by name."""
+    stored = {name: store.get(name) or "" for name in store.names()}
+    values: dict[str, str] = {}
+    for server in [*entries]:
+        entry, moved = move_secrets(server, entries[server], stored | values)
+        question = f"Move the secrets of {printable(server)} away ({', '.join(moved)})?"
+        if moved and (is_wanted or (is_asked and click.confirm(question, err=True))):
+            entries[server] = entry
+            values |= moved
+    return values
+
+
+def _changes(
+    plan: _Plan,
+    chosen: Sequence[PlannedServer],
+    entries: dict[str, dict[str, Any]],
+    config: Path | None,
+    *,
+    hook: bool,
+) -> list[FileChange]:
+    """Returns the files that change, toolscript's own first: the clients rely on it."""
+    program = _program()
+    named = ["--config", str(plan.own)]
+    after: dict[Path, bytes] = {}
+    if entries:
+        after[plan.own] = add_servers(plan.own, plan.contents[plan.own], entries)
+    for client, path in plan.files.items():
+        servers = [each for server in chosen for each in server.servers if each.client is client]
+        has_it = any(
+            each.is_toolscript
+            for server in plan.servers
+            for each in server.servers
+            if each.client is client
+        )
+        names_file = config is not None or client.has_own_directory
+        command = None if has_it else [program, "mcp", *(named if names_file else ())]
+        after[path] = connect(path, plan.contents[path], servers, client, command)
+    if hook:
+        path = Path(home(os.environ)) / ".claude" / "settings.json"
+        _read_file(plan, path)
+        words = [program, "hook", *(named if config is not None else ())]
+        after[path] = add_hook(path, plan.contents[path], shlex.join(words))
+    changes = [FileChange(path, plan.contents[path], data) for path, data in after.items()]
+    return [change for change in changes if change.before != change.after]
+
+
+def _program() -> str:
+    """Returns the absolute path of this program, as clients start it."""
+    beside = Path(sys.executable).with_name("toolscript")
+    started = Path(sys.argv[0]).absolute()
+    return str(started if started.stem == "toolscript" or not is_file(beside) else beside)
+
+
+def _print_diff(path: Path, before: bytes, after: bytes, secrets: Sequence[str]) -> None:
+    lines = difflib.unified_diff(
+        _lines(before), _lines(after), f"{path} (now)", f"{path} (then)", lineterm=""
+    )
+    for line in lines:
+        click.echo(harmless(redact(line, secrets)))
+
+
+def _lines(data: bytes) -> list[str]:
+    encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8"
+    return data.decode(encoding, "replace").splitlines()
+
+
+def _write(journals: Path, changes: Sequence[FileChange]) -> bool:
+    """Writes the files and says so; returns whether one was left as it is."""
+    has_failed = False
+    for change, reason in write_all(journals, changes):
+        if reason:
+            has_failed = True
+            note(f"{change.path} is not changed: {reason}")
+        else:
+            click.echo(printable(f"written: {change.path}"))
+    click.echo("Restart your clients. Take everything back with: toolscript setup --undo")
+    return has_failed
+
+
+def _undo(journals: Path, store: SecretStore) -> int:
+    results = [*restore_all(journals)]
+    for result in results:
+        if not result.reason:
+            click.echo(printable(f"as before: {result.path}"))
+            continue
+        note(f"{result.path} stays: {result.reason}")
+        if result.expected:
+            _print_diff(result.path, result.expected, content(result.path) or b"", ())
+    if not results:
+        click.echo("nothing to take back")
+    elif store.names():
+        note("the secrets stay; see toolscript secret list")
+    return 1 if any(result.reason for result in results) else 0

@@ -1,0 +1,165 @@
+"""Another client's entry becomes one of ours: no key is lost without a word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolscript.config.client_servers import KEPT_KEYS, PERMISSION_KEYS, convert, read_servers
+from toolscript.config.clients import CLIENTS
+from toolscript.config.known_keys import (
+    ALIASES,
+    CALL_TIMEOUT_KEYS,
+    EXCLUDE_KEYS,
+    FOREIGN_KEYS,
+    INCLUDE_KEYS,
+    SERVER_KEYS,
+    START_TIMEOUT_KEYS,
+    SWITCH_KEYS,
+    UNREAD_KEYS,
+    URL_KEYS,
+)
+from toolscript.config.server_entry import server
+
+BY_NAME = {client.name: client for client in CLIENTS}
+FOLDER = Path("/home/ana")
+EVERY_KEY = sorted(
+    {
+        *(*SERVER_KEYS, *FOREIGN_KEYS, *ALIASES, *UNREAD_KEYS, *URL_KEYS, *SWITCH_KEYS),
+        *(*EXCLUDE_KEYS, *INCLUDE_KEYS, *START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS),
+        *(*PERMISSION_KEYS, "unheardOf"),
+    }
+)
+VALUES: dict[str, Any] = {
+    "command": "x",
+    "cmd": "x",
+    "args": ["y"],
+    **{key: {"K": "v"} for key in ("env", "environment", "envs", "headers", "http_headers")},
+    "env_http_headers": {"K": "V"},
+    "env_vars": ["V"],
+    **{key: ["t"] for key in (*EXCLUDE_KEYS, *INCLUDE_KEYS, "alwaysAllow", "autoApprove")},
+    **dict.fromkeys((*START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS, "timeout"), 2000),
+    **SWITCH_KEYS,
+    "trust": True,
+    "default_tools_approval_mode": "approve",
+    "permissions": {"t": "ask"},
+    "oauth": {"clientId": "i"},
+}
+
+
+@pytest.mark.requirement("setup:move")
+@pytest.mark.parametrize("key", EVERY_KEY)
+@pytest.mark.parametrize("client", ["cursor", "gemini"])
+def test_every_key_is_kept_mapped_or_named(client: str, key: str) -> None:
+    raw = {"command": "x", key: VALUES.get(key, "v")}
+    entry, notes = convert(raw, BY_NAME[client], FOLDER)
+    without, _ = convert({"command": "x"}, BY_NAME[client], FOLDER)
+    is_named = any(key in note for note in notes)
+    is_switch = key in SWITCH_KEYS
+    assert entry != without or is_named or is_switch or key in {"command", "cmd"}
+    assert entry.keys() <= KEPT_KEYS
+
+
+def convert_all(client: str, raw: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return convert({"command": "x", **raw}, BY_NAME[client], FOLDER, **more)[0]
+
+
+@pytest.mark.parametrize(
+    ("client", "raw", "entry"),
+    [
+        ("cline", {"alwaysAllow": ["a", "b*"]}, {"permissions": {"a": "allow", "b[*]": "allow"}}),
+        ("cline", {"autoApprove": ["*"]}, {"permissions": {"*": "allow"}}),
+        ("cline", {"alwaysAllow": [], "autoApprove": False}, {"autoApprove": False}),
+        (
+            "gemini",
+            {"trust": True, "timeout": 500},
+            {"permissions": {"*": "allow"}, "callTimeout": 0.5},
+        ),
+        ("gemini", {"trust": False, "timeout": 10**9}, {"callTimeout": 86_400}),
+        (
+            "gemini",
+            {"env": {"A": "$B", "C": "$$D", "E": "${F}"}},
+            {"env": {"A": "${B}", "C": "$$D", "E": "${F}"}},
+        ),
+        ("roo", {"timeout": 30, "callTimeout": 10}, {"callTimeout": 10}),
+        (
+            "codex",
+            {
+                "default_tools_approval_mode": "prompt",
+                "tools": {"read": {"approval_mode": "approve"}, "odd": {"approval_mode": "auto"}},
+            },
+            {"permissions": {"*": "ask", "read": "allow"}},
+        ),
+        ("codex", {"bearer_token_env_var": "T"}, {"headers": {"Authorization": "Bearer ${T}"}}),
+        ("cursor", {"envFile": "a.env"}, {"envFile": "/home/ana/a.env"}),
+        ("cursor", {"envFile": "${workspaceFolder}/.env"}, {"envFile": "${workspaceFolder}/.env"}),
+        ("cursor", {"enabled": True, "disabled": False}, {}),
+    ],
+)
+def test_an_entry_is_converted(client: str, raw: dict[str, Any], entry: dict[str, Any]) -> None:
+    assert convert_all(client, raw) == {"command": "x", **entry}
+
+
+@pytest.mark.requirement("setup:safe")
+@pytest.mark.parametrize(
+    "raw", [{"alwaysAllow": ["a"]}, {"trust": True}, {"permissions": {"a": "allow"}}]
+)
+def test_a_project_allows_nothing(raw: dict[str, Any]) -> None:
+    assert convert_all("roo-project", raw, has_project=True) == {"command": "x"}
+
+
+def test_a_converted_entry_does_what_the_first_did() -> None:
+    raw: dict[str, Any] = {
+        "type": "local",
+        "command": ["x", "y"],
+        "environment": {"K": 1},
+        "includeTools": ["a", "b"],
+        "tools": ["a"],
+        "disabled_tools": ["c"],
+    }
+    entry, _ = convert(raw, BY_NAME["opencode"], FOLDER)
+    assert server("s", entry, {}, None) == server("s", raw, {}, None)
+
+
+def test_a_switch_beside_the_servers_counts(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"command": "x"}, "_": "note"}, "disabledMcpServers": ["a"]}'
+    [one] = read_servers(tmp_path / "c.json", text.encode(), {}, tmp_path, BY_NAME["claude-code"])
+    assert (one.name, one.is_off, one.entry) == ("a", True, {"command": "x", "disabled": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "paths"),
+    [
+        ("claude-code", [".claude.json"] * 3),
+        (
+            "claude-desktop",
+            [
+                ".config/Claude/claude_desktop_config.json",
+                "Library/Application Support/Claude/claude_desktop_config.json",
+                "AppData/Roaming/Claude/claude_desktop_config.json",
+            ],
+        ),
+        (
+            "vscode-insiders",
+            [
+                ".config/Code - Insiders/User/mcp.json",
+                "Library/Application Support/Code - Insiders/User/mcp.json",
+                "AppData/Roaming/Code - Insiders/User/mcp.json",
+            ],
+        ),
+        ("zed", [".config/zed/settings.json"] * 2 + ["AppData/Roaming/Zed/settings.json"]),
+    ],
+)
+def test_each_system_has_its_paths(name: str, paths: list[str]) -> None:
+    platforms = ("linux", "darwin", "win32")
+    found = [BY_NAME[name].path(FOLDER, Path("/p"), platform) for platform in platforms]
+    assert found == [FOLDER / path for path in paths]
+
+
+def test_opencode_has_two_places() -> None:
+    client = BY_NAME["opencode"]
+    keys, entry = client.entry({"mcp": {"servers": {}}}, ["t", "mcp"])
+    assert (keys, entry) == (
+        ("mcp", "servers", "toolscript"),
+        {"type": "local", "command": ["t", "mcp"]},
+    )

@@ -1,0 +1,57 @@
+"""Files change together, and back, and nobody's later work is lost."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from toolscript.storage.reversible_writes import FileChange, restore_all, write_all
+
+
+def write(tmp_path: Path, *changes: FileChange) -> list[str]:
+    return [reason for _, reason in write_all(tmp_path / "setup", changes)]
+
+
+@pytest.mark.requirement("setup:safe")
+def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in "abc")
+    for path in (first, second):
+        path.write_bytes(b"now")
+    changes = [
+        FileChange(first, b"now", b"then"),
+        FileChange(second, b"before", b"then"),
+        FileChange(third, None, b"new"),
+    ]
+    assert write(tmp_path, *changes) == ["", "it has changed since it was read", ""]
+    assert [path.read_bytes() for path in (first, second, third)] == [b"then", b"now", b"new"]
+    results = {result.path: result.reason for result in restore_all(tmp_path / "setup")}
+    assert results == {first: "", second: "it is no longer as it was written", third: ""}
+    assert (first.read_bytes(), second.read_bytes(), third.exists()) == (b"now", b"now", False)
+
+
+@pytest.mark.requirement("setup:safe")
+def test_without_the_first_file_no_other_changes(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_bytes(b"other")
+    second.write_bytes(b"now")
+    reasons = write(tmp_path, FileChange(first, None, b"x"), FileChange(second, b"now", b"x"))
+    assert reasons == ["it has changed since it was read"]
+    assert second.read_bytes() == b"now"
+
+
+def test_former_bytes_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"now")
+    assert write(tmp_path, FileChange(path, b"now", b"then")) == [""]
+    kept = [*(tmp_path / "setup").rglob("*")]
+    assert {stat.S_IMODE(each.stat().st_mode) & 0o077 for each in kept} == {0}
+    assert b"now" in {each.read_bytes() for each in kept if each.is_file()}
+
+
+def test_several_changes_go_back_to_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    assert write(tmp_path, FileChange(path, None, b"1")) == [""]
+    assert write(tmp_path, FileChange(path, b"1", b"2")) == [""]
+    assert [result.reason for result in restore_all(tmp_path / "setup")] == ["", ""]
+    assert not path.exists()
+    assert [*restore_all(tmp_path / "setup")] == []

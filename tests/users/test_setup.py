@@ -1,0 +1,396 @@
+"""Whoever has servers in the files of twelve clients moves in by one command, and out by one."""
+
+import difflib
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import launcher
+from tests.support import ROOT, Cli
+from tests.users.homes import SECRETS, contents, furnish
+from toolscript.config.file_parser import parsed
+
+PROGRAM = str(Path(sys.executable).with_name("toolscript"))
+BARE = {"command": PROGRAM, "args": ["mcp"]}
+STORAGE = ".config/Code/User/globalStorage"
+CLINE = f"{STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+ROO = f"{STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
+MOVED: dict[str, tuple[tuple[str, ...], dict[str, Any], set[str]]] = {
+    ".claude.json": (("mcpServers",), {**BARE, "alwaysLoad": True}, set()),
+    ".config/Claude/claude_desktop_config.json": (
+        ("mcpServers",),
+        {"command": PROGRAM, "args": ["mcp", "--config", "~/.toolscript.json"]},
+        set(),
+    ),
+    ".cursor/mcp.json": (("mcpServers",), BARE, set()),
+    ".config/Code/User/mcp.json": (("servers",), {**BARE, "type": "stdio"}, {"tracker"}),
+    ".config/Code - Insiders/User/mcp.json": (("servers",), {**BARE, "type": "stdio"}, set()),
+    ".codeium/windsurf/mcp_config.json": (("mcpServers",), BARE, set()),
+    ".codex/config.toml": (("mcp_servers",), BARE, set()),
+    ".gemini/settings.json": (("mcpServers",), BARE, set()),
+    ".copilot/mcp-config.json": (
+        ("mcpServers",),
+        {**BARE, "type": "local", "tools": ["*"], "deferTools": "never"},
+        set(),
+    ),
+    ".config/opencode/opencode.json": (
+        ("mcp",),
+        {"type": "local", "command": [PROGRAM, "mcp"], "enabled": True},
+        set(),
+    ),
+    ".config/zed/settings.json": (("context_servers",), BARE, set()),
+    CLINE: (("mcpServers",), BARE, set()),
+    ROO: (("mcpServers",), BARE, set()),
+}
+"""Where the servers of each file are, toolscript's entry, and the servers that stay."""
+TAKEN: dict[str, dict[str, Any]] = {
+    "notes": {"type": "stdio", "env": {}, "args": ["notes"]},
+    "github": {
+        "type": "stdio",
+        "args": ["github"],
+        "env": {"GITHUB_TOKEN": SECRETS[0]},
+        "callTimeout": 90.0,
+    },
+    "orders": {"type": "stdio", "env": {}, "args": ["orders"], "cwd": "~/shop"},
+    "github-cursor": {"args": ["github"], "env": {"GITHUB_TOKEN": SECRETS[1]}},
+    "calendar": {"type": "stdio", "args": ["calendar"]},
+    "wiki": {
+        "serverUrl": "@URL@",
+        "headers": {"Authorization": f"Bearer {SECRETS[2]}"},
+        "disabled": True,
+    },
+    "files": {"args": ["files"], "disabledTools": ["files_write"]},
+    "mail": {
+        "args": ["mail"],
+        "env": {"MAIL_USER": "ana"},
+        "startup_timeout_sec": 20,
+        "tool_timeout_sec": 45,
+        "enabled_tools": ["mail_read"],
+        "permissions": {"*": "allow"},
+    },
+    "paused": {"command": "paused", "disabled": True},
+    "weather": {
+        "args": ["weather"],
+        "env": {"WEATHER_HOME": "${HOME}"},
+        "callTimeout": 15.0,
+        "permissions": {"*": "allow"},
+    },
+    "maps": {"args": ["maps"], "disabled": True},
+    "tickets": {"type": "local", "args": ["tickets"], "tools": ["tickets_read"]},
+    "memory": {"type": "local", "args": ["memory"], "env": {"MEMORY_SIZE": "10"}},
+    "clock": {"env": {}, "args": ["clock"]},
+    "shell": {"args": ["shell"], "permissions": {"shell_read": "allow"}},
+    "search": {"type": "streamable-http", "url": "@URL@", "callTimeout": 30},
+}
+"""Every entry in toolscript's file; the command is that of `furnish` unless it is stated."""
+
+
+def section(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Takes the object of servers out of a document and returns it."""
+    for key in keys[:-1]:
+        document = document[key]
+    return document.pop(keys[-1], {})
+
+
+@pytest.mark.requirement("setup:move")
+def test_one_command_moves_in_and_one_moves_out(cli: Cli) -> None:
+    script = ROOT / "tests" / "servers" / "sdk.py"
+    with launcher.helper(script, "http", env=cli.environment()) as (url, _):
+        before = furnish(cli.home, url)
+        done = cli("setup", "--yes", cwd=cli.home / "shop")
+        assert done.returncode == 0, done.stderr
+        after = contents(cli.home)
+        own = json.loads((cli.home / ".toolscript.json").read_text("utf-8"))["mcpServers"]
+        assert own == expected(cli.home, url)
+        for name, (keys, entry, staying) in MOVED.items():
+            check_client(cli.home, name, keys, entry, staying, before, after)
+        untouched = before.keys() - {cli.home / name for name in MOVED}
+        assert {path: after[path] for path in untouched} == {
+            path: before[path] for path in untouched
+        }
+        listed = cli.json("list-servers", "--refresh")["servers"]
+        states = {server["name"]: server["state"] for server in listed}
+        off = {"wiki", "paused", "maps"}
+        assert states == {name: "disabled" if name in off else "ready" for name in own} or (
+            states == {name: "disabled" if name in off else "resting" for name in own}
+        )
+    again = cli("setup", "--yes", cwd=cli.home / "shop")
+    assert (again.returncode, contents(cli.home)) == (0, after)
+    assert again.stdout.endswith("nothing to change\n")
+    undone = cli("setup", "--undo")
+    assert undone.returncode == 0, undone.stderr
+    assert contents(cli.home) == before
+    assert not [*(cli.home / ".toolscript" / "setup").glob("[0-9]*")]
+
+
+def expected(home: Path, url: str) -> dict[str, Any]:
+    server = {"command": str(home / "bin" / "server")}
+    entries = {
+        name: entry if "command" in entry or "@URL@" in entry.values() else {**server, **entry}
+        for name, entry in TAKEN.items()
+    }
+    return json.loads(json.dumps(entries).replace("@URL@", url).replace("~", str(home)))
+
+
+def check_client(  # noqa: PLR0913, PLR0917 - a file before and after, and the difference there should be
+    home: Path,
+    name: str,
+    keys: tuple[str, ...],
+    entry: dict[str, Any],
+    staying: set[str],
+    before: dict[Path, bytes],
+    after: dict[Path, bytes],
+) -> None:
+    path = home / name
+    old = parsed(path, before[path]) if before[path] else {}
+    new = parsed(path, after[path])
+    taken, servers = section(old, keys), section(new, keys)
+    entry = json.loads(json.dumps(entry).replace("~", str(home)))
+    assert servers == {"toolscript": entry, **{each: taken[each] for each in staying}}, name
+    if name == ".claude.json":
+        assert section(new, ("projects", str(home / "shop"), "mcpServers")) == {}
+        assert section(old, ("projects", str(home / "shop"), "mcpServers")).keys() == {"orders"}
+    assert new == old, name
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    for comment in (b"// the same", b"// another", b'/* "old"', b"# How", b"// Zed", b"// not yet"):
+        assert (comment in before[path]) == (comment in after[path])
+
+
+@pytest.mark.requirement("setup:move")
+def test_a_file_keeps_its_comments_and_its_indentation(cli: Cli) -> None:
+    furnish(cli.home)
+    names = ("cursor", "codex", "vscode")
+    done = cli("setup", "--yes", *(word for name in names for word in ("--client", name)))
+    assert done.returncode == 0, done.stderr
+    assert (cli.home / ".cursor/mcp.json").read_text("utf-8") == CURSOR.replace("@", PROGRAM)
+    assert (cli.home / ".codex/config.toml").read_text("utf-8") == CODEX.replace("@", PROGRAM)
+    vscode = (cli.home / ".config/Code/User/mcp.json").read_text("utf-8")
+    assert '\n\t\t"toolscript": {\n\t\t\t"command": ' in vscode
+    assert '\n\t\t// VS Code asks for the key\n\t\t"tracker": {\n' in vscode
+    own = json.loads((cli.home / ".toolscript.json").read_text("utf-8"))["mcpServers"]
+    assert [*own] == ["my-notes", "github", "calendar", "mail", "paused"]
+
+
+CURSOR = """{
+  "mcpServers": {
+    // the same as in Claude Code
+
+    // another account
+    /* "old": { "command": "old" }, */
+    "toolscript": {
+      "command": "@",
+      "args": [
+        "mcp"
+      ]
+    },
+  },
+}
+"""
+CODEX = """# How Codex works
+model = "gpt-5" # the large one
+approval_policy = "on-request"
+
+[mcp_servers.toolscript]
+command = "@"
+args = ["mcp"]
+
+[tui]
+theme = "dark"
+"""
+
+
+@pytest.mark.requirement("setup:safe")
+def test_a_dry_run_writes_nothing_and_shows_no_secret(cli: Cli) -> None:
+    before = furnish(cli.home)
+    done = cli("setup", "--dry-run")
+    assert (done.returncode, contents(cli.home)) == (0, before)
+    assert not (cli.home / ".toolscript" / "setup").exists()
+    assert not [secret for secret in SECRETS if secret in done.stdout + done.stderr]
+    table, _, diffs = done.stdout.partition("\n--- ")
+    assert "github-cursor  Cursor (as github)" in table
+    assert "Claude Code, Claude Desktop, Cursor (as my-notes)" in table
+    assert "env.TRACKER_KEY has ${input:tracker-key}, which is no variable here" in table
+    cursor = diffs[diffs.index(f"{cli.home}/.cursor/mcp.json") :]
+    after = CURSOR.replace("@", PROGRAM).splitlines()
+    path = cli.home / ".cursor/mcp.json"
+    shown = [*difflib.unified_diff(before[path].decode().splitlines(), after, lineterm="")][2:]
+    expected = "\n".join(shown).replace(SECRETS[1], "***")
+    assert expected in cursor
+
+
+@pytest.mark.requirement("setup:safe")
+def test_nobody_is_surprised(cli: Cli) -> None:
+    before = furnish(cli.home)
+    done = cli("setup")
+    assert (done.returncode, done.stdout, contents(cli.home)) == (2, "", before)
+    assert done.stderr == (
+        "toolscript: nobody can be asked here; look with toolscript setup --dry-run, "
+        "then write with toolscript setup --yes\n"
+    )
+    done = cli("setup", "--yes", "--client", "cursr")
+    assert done.returncode == 2
+    assert done.stderr.startswith("toolscript: no client is called 'cursr'; expected claude-code, ")
+
+
+def test_secrets_leave_the_files(cli: Cli) -> None:
+    before = furnish(cli.home)
+    done = cli("setup", "--yes", "--secrets")
+    assert done.returncode == 0, done.stderr
+    after = contents(cli.home)
+    kept = {path.name for path, data in after.items() for each in SECRETS if each.encode() in data}
+    assert not kept
+    own = json.loads(after[cli.home / ".toolscript.json"])["mcpServers"]
+    assert own["github"]["env"] == {"GITHUB_TOKEN": "${secret:github_GITHUB_TOKEN}"}
+    assert own["wiki"]["headers"] == {"Authorization": "Bearer ${secret:wiki_Authorization}"}
+    again = cli("setup", "--yes")
+    assert (again.returncode, contents(cli.home)) == (0, after)
+    undone = cli("setup", "--undo")
+    assert "the secrets stay" in undone.stderr
+    assert contents(cli.home) == before
+    renewed = cli("setup", "--yes", "--secrets")
+    assert (renewed.returncode, contents(cli.home)) == (0, after)
+
+
+@pytest.mark.requirement("setup:safe")
+def test_a_file_that_may_not_change_stays_and_the_others_go_on(cli: Cli) -> None:
+    before = furnish(cli.home)
+    link, only = cli.home / ".cursor/mcp.json", cli.home / ".gemini/settings.json"
+    wrong = cli.home / ".config/zed/settings.json"
+    link.rename(cli.home / "mcp.json")
+    link.symlink_to(cli.home / "mcp.json")
+    only.chmod(0o440)
+    wrong.write_text('{"context_servers": {', "utf-8")
+    done = cli("setup", "--yes")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert f"toolscript: {link} is not changed: it is a symbolic link" in lines
+    assert f"toolscript: {only} is not changed: it is read-only" in lines
+    assert any(line.startswith(f"toolscript: {wrong} is not valid JSON: ") for line in lines)
+    assert link.is_symlink()
+    assert (link.read_bytes(), only.read_bytes()) == (before[link], before[only])
+    assert b"toolscript" in (cli.home / ".codex/config.toml").read_bytes()
+    if os.geteuid() == 0:
+        os.chown(cli.home / ".codex/config.toml", 65534, -1)
+        done = cli("setup", "--yes", "--client", "codex")
+        assert "config.toml is not changed: it belongs to another user" in done.stderr
+        os.chown(cli.home / ".codex/config.toml", 0, -1)
+    (cli.home / ".toolscript.json").chmod(0o400)
+    done = cli("setup", "--yes")
+    assert done.returncode == 2
+    assert done.stderr.endswith(".toolscript.json is not changed: it is read-only\n")
+
+
+@pytest.mark.requirement("setup:safe")
+def test_undo_leaves_a_file_that_has_changed_since(cli: Cli) -> None:
+    before = furnish(cli.home)
+    assert cli("setup", "--yes").returncode == 0
+    path = cli.home / ".cursor/mcp.json"
+    path.write_bytes(path.read_bytes().replace(b"another account", b"of the house"))
+    edited = path.read_bytes()
+    done = cli("setup", "--undo")
+    assert done.returncode == 1
+    assert done.stderr == f"toolscript: {path} stays: it is no longer as it was written\n"
+    assert "-    // another account\n+    // of the house\n" in done.stdout
+    assert contents(cli.home) == before | {path: edited}
+    path.write_bytes(edited.replace(b"of the house", b"another account"))
+    assert cli("setup", "--undo").returncode == 0
+    assert contents(cli.home) == before
+    assert cli("setup", "--undo").stdout == "nothing to take back\n"
+
+
+@pytest.mark.requirement("setup:move")
+def test_a_project_has_to_be_named_and_gives_no_rights(cli: Cli) -> None:
+    before = furnish(cli.home)
+    shop = cli.home / "shop"
+    done = cli("setup", "--yes", cwd=shop)
+    assert done.returncode == 0
+    assert f"{shop}/.mcp.json is the project's, so it stays; --client claude-code-project" in (
+        done.stderr
+    )
+    assert (shop / ".mcp.json").read_bytes() == before[shop / ".mcp.json"]
+    named = ("--client", "claude-code-project", "--client", "vscode-workspace")
+    assert cli("setup", "--yes", *named, cwd=shop).returncode == 0
+    own = json.loads((cli.home / ".toolscript.json").read_text("utf-8"))["mcpServers"]
+    server = {"command": str(cli.home / "bin/server")}
+    assert own["stock"] == {**server, "args": ["stock"], "cwd": str(shop)}
+    document = json.loads((shop / ".mcp.json").read_text("utf-8"))
+    assert document == {"mcpServers": {"toolscript": {**BARE, "alwaysLoad": True}}}
+
+
+@pytest.mark.requirement("setup:move")
+def test_a_client_without_a_file_gets_one(cli: Cli) -> None:
+    config = cli.home / "mine.json"
+    done = cli("setup", "--yes", "--client", "cursor", "--config", "mine.json", "--hook")
+    assert done.returncode == 0, done.stderr
+    entry = {"command": PROGRAM, "args": ["mcp", "--config", str(config)]}
+    document = json.loads((cli.home / ".cursor/mcp.json").read_text("utf-8"))
+    assert document == {"mcpServers": {"toolscript": entry}}
+    settings = json.loads((cli.home / ".claude/settings.json").read_text("utf-8"))
+    hook = {"type": "command", "command": f"{PROGRAM} hook --config {config}"}
+    assert settings == {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+    assert cli("setup", "--undo").returncode == 0
+    assert contents(cli.home) == {}
+
+
+def test_a_hook_stands_beside_others(cli: Cli) -> None:
+    before = furnish(cli.home)
+    assert cli("setup", "--yes", "--client", "cursor", "--hook").returncode == 0
+    path = cli.home / ".claude/settings.json"
+    settings, was = json.loads(path.read_bytes()), json.loads(before[path])
+    hooks = settings["hooks"]["UserPromptSubmit"]
+    assert hooks == [
+        *was["hooks"]["UserPromptSubmit"],
+        {"hooks": [{"type": "command", "command": f"{PROGRAM} hook"}]},
+    ]
+    assert cli("setup", "--yes", "--client", "cursor", "--hook").returncode == 0
+    assert json.loads(path.read_bytes()) == settings
+    assert before[path].splitlines()[:10] == path.read_bytes().splitlines()[:10]
+
+
+@pytest.mark.requirement("setup:safe")
+def test_a_user_chooses_and_confirms(cli: Cli) -> None:
+    before = furnish(cli.home)
+    named = ("--client", "cursor", "--client", "windsurf")
+    answers = "my-notes, wiki\ny\ny\ny\nn\n"  # servers, secrets, and each file
+    code, _ = at_a_terminal(cli, answers, "setup", *named)
+    assert code == 0
+    own = json.loads((cli.home / ".toolscript.json").read_text("utf-8"))["mcpServers"]
+    assert own.keys() == {"my-notes", "wiki"}
+    assert own["wiki"]["headers"] == {"Authorization": "Bearer ${secret:wiki_Authorization}"}
+    changed = {path for path, data in contents(cli.home).items() if before.get(path) != data}
+    assert changed == {cli.home / ".toolscript.json", cli.home / ".cursor/mcp.json"}
+    assert cli("setup", "--undo").returncode == 0
+    code, shown = at_a_terminal(cli, "all\nn\nn\nn\nn\ny\ny\n", "setup", *named)
+    assert (code, contents(cli.home)) == (2, before)
+    assert "nothing is written: the clients need the servers in" in shown
+
+
+def at_a_terminal(cli: Cli, answers: str, *arguments: str) -> tuple[int, str]:
+    """Runs a command that asks at a terminal; returns its exit code and what it shows."""
+    main, side = pty.openpty()
+    command, env = cli.command(*arguments), cli.environment({"TERM": "xterm"})
+    with subprocess.Popen(
+        command, env=env, cwd=cli.home, stdin=side, stdout=side, stderr=side
+    ) as process:
+        os.close(side)
+        os.write(main, answers.encode())
+        shown = b""
+        while data := _read(main):
+            shown += data
+    os.close(main)
+    return process.returncode, shown.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""  # how Linux says that the other side is closed
