@@ -69,7 +69,7 @@ def convert_all(client: str, raw: dict[str, Any], **more: Any) -> dict[str, Any]
     [
         ("cline", {"alwaysAllow": ["a", "b*"]}, {"permissions": {"a": "allow", "b[*]": "allow"}}),
         ("cline", {"autoApprove": ["*"]}, {"permissions": {"*": "allow"}}),
-        ("cline", {"alwaysAllow": [], "autoApprove": False}, {"autoApprove": False}),
+        ("cline", {"alwaysAllow": [], "autoApprove": True}, {}),
         (
             "gemini",
             {"trust": True, "timeout": 500},

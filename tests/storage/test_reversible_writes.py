@@ -22,7 +22,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         FileChange(second, b"before", b"then"),
         FileChange(third, None, b"new"),
     ]
-    assert write(tmp_path, *changes) == ["", "it has changed since it was read", ""]
+    assert write(tmp_path, *changes) == ["", "it has changed meanwhile; run the command again", ""]
     assert [path.read_bytes() for path in (first, second, third)] == [b"then", b"now", b"new"]
     results = {result.path: result.reason for result in restore_all(tmp_path / "setup")}
     assert results == {first: "", second: "it is no longer as it was written", third: ""}
@@ -35,7 +35,7 @@ def test_without_the_first_file_no_other_changes(tmp_path: Path) -> None:
     first.write_bytes(b"other")
     second.write_bytes(b"now")
     reasons = write(tmp_path, FileChange(first, None, b"x"), FileChange(second, b"now", b"x"))
-    assert reasons == ["it has changed since it was read"]
+    assert reasons == ["it has changed meanwhile; run the command again"]
     assert second.read_bytes() == b"now"
 
 

@@ -11,18 +11,10 @@ from typing import Any, cast
 import msgspec
 from msgspec import structs
 
+from toolscript.config import known_keys
 from toolscript.config.clients import Client
 from toolscript.config.file_parser import parsed
 from toolscript.config.foreign_entries import describe_unread, rewrite
-from toolscript.config.known_keys import (
-    CALL_TIMEOUT_KEYS,
-    EXCLUDE_KEYS,
-    INCLUDE_KEYS,
-    SECTIONS,
-    SERVER_KEYS,
-    SWITCH_KEYS,
-    UNREAD_KEYS,
-)
 from toolscript.config.own_entry import is_itself
 from toolscript.config.permission_rules import literal
 from toolscript.config.server_entry import MAX_TIMEOUT_S, EntryError, server
@@ -36,9 +28,12 @@ _MODES = {"approve": "allow", "prompt": "ask"}
 """Codex's, for all tools of a server and for one."""
 PERMISSION_KEYS = ("trust", MODE_KEY, "alwaysAllow", "autoApprove")
 """The keys that state rules, of Gemini CLI, Codex, and Cline and Roo Code."""
-_REWRITTEN = {"bearer_token_env_var", "env_http_headers", *SWITCH_KEYS}
+_REWRITTEN = {"bearer_token_env_var", "env_http_headers", *known_keys.SWITCH_KEYS}
 """Keys that `rewrite` puts into another one, and switches, which become one."""
-KEPT_KEYS = frozenset({*SERVER_KEYS, *INCLUDE_KEYS, *EXCLUDE_KEYS}) - _REWRITTEN
+_READ_KEYS = {*known_keys.SERVER_KEYS, *known_keys.INCLUDE_KEYS, *known_keys.EXCLUDE_KEYS}
+KEPT_KEYS = _READ_KEYS - {*_REWRITTEN, *PERMISSION_KEYS}
+_CHANGES_TOO = ("autoApprove", True)
+"""Here it accepts changed definitions, of which other clients know nothing."""
 _BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_]\w*)")
 
 
@@ -95,55 +90,47 @@ def read_servers(
         ConfigSyntaxError: The file cannot be read.
     """
     document = parsed(path, data) if data.strip() else {}
-    entries = _entries(path, (), document, cwd if client and client.is_project else None)
-    local: Any = document.get("projects") if client and client.name == "claude-code" else None
-    local = cast("dict[str, Any]", local).get(str(cwd)) if isinstance(local, dict) else None
-    if isinstance(local, dict):
-        place = ("projects", str(cwd))
-        entries += _entries(path, place, cast("dict[str, Any]", local), cwd)
-    for keys, raw, is_listed_off, base in entries:
-        read = partial(server, keys[-1], environ=environ, base=base, folder=path.parent)
-        entry, notes = _without_switches(raw), list[str]()
-        if client is not None:
+    base = cwd if client and client.is_project else None
+    parts: list[tuple[tuple[str, ...], dict[str, Any], Path | None]] = [((), document, base)]
+    if client and client.name == "claude-code":
+        local = _object(_object(document.get("projects")).get(str(cwd)))
+        parts.append((("projects", str(cwd)), local, cwd))
+    for place, part, base in parts:
+        for keys, raw, is_listed_off in _entries(path, part):
+            read = partial(server, keys[-1], environ=environ, base=base, folder=path.parent)
             entry, notes = convert(raw, client, path.parent, has_project=base is not None)
-        is_off = is_listed_off
-        try:
-            is_off = is_off or read(raw).disabled
-            spec = read(entry)
-        except EntryError as mistake:
-            spec = ServerSpec(name=keys[-1], transport="stdio", disabled=True) if is_off else None
-            notes = notes if is_off else [str(mistake)]
-        if base is not None and spec is not None and spec.cwd and PROJECT not in spec.cwd:
-            entry["cwd"] = spec.cwd
-        entry |= {"disabled": True} if is_off else {}
-        itself = spec is not None and is_itself(spec, environ)
-        yield ClientServer(client, keys, entry, spec, itself, tuple(notes))
+            is_off = is_listed_off
+            try:
+                is_off |= read(raw).disabled
+                spec = read(entry)
+            except EntryError as mistake:
+                unread = ServerSpec(name=keys[-1], transport="stdio", disabled=True)
+                spec, notes = (unread, notes) if is_off else (None, [str(mistake)])
+            if base is not None and spec is not None and spec.cwd and PROJECT not in spec.cwd:
+                entry["cwd"] = spec.cwd
+            entry |= {"disabled": True} if is_off else {}
+            itself = spec is not None and is_itself(spec, environ)
+            yield ClientServer(client, (*place, *keys), entry, spec, itself, tuple(notes))
 
 
 def _entries(
-    path: Path, place: tuple[str, ...], document: dict[str, Any], base: Path | None
-) -> list[tuple[tuple[str, ...], dict[str, Any], bool, Path | None]]:
-    """Returns the entries of a part of a file: keys, entry, whether a list says off, and folder."""
-    if not any(key in document for key in SECTIONS):
-        return []
+    path: Path, document: dict[str, Any]
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any], bool]]:
+    """Yields the keys of each server in a part of a file, its entry, and if a list has it off."""
+    if not any(key in document for key in known_keys.SECTIONS):
+        return
     merged = entries_of(path, document)
-    entries: list[tuple[tuple[str, ...], dict[str, Any], bool, Path | None]] = []
     for section, servers in sections_of(document):
         if not isinstance(servers, dict):
             raise ConfigSyntaxError(f"{path}: {section} is a list; make it an object by name")
         for name, raw in cast("dict[str, Any]", servers).items():
             if isinstance(raw, dict):  # else it is a comment
-                keys = (*place, *section.split("."), name)
-                entries.append((keys, cast("dict[str, Any]", raw), raw != merged[name], base))
-    return entries
-
-
-def _without_switches(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in SWITCH_KEYS}
+                entry = cast("dict[str, Any]", raw)
+                yield (*section.split("."), name), entry, entry != merged[name]
 
 
 def convert(
-    raw: dict[str, Any], client: Client, folder: Path, *, has_project: bool = False
+    raw: dict[str, Any], client: Client | None, folder: Path, *, has_project: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """Returns an entry as toolscript's own without switches, and notes about it.
 
@@ -151,35 +138,35 @@ def convert(
 
     Args:
         raw: The entry in the client's file.
-        client: The client.
+        client: The client; None for toolscript's own file, whose entries stay.
         folder: That of the file.
         has_project: Whether a project states it, whose rules do not hold for the user's file.
     """
+    if client is None:
+        return {k: value for k, value in raw.items() if k not in known_keys.SWITCH_KEYS}, []
     raw = cast("dict[str, Any]", _with_braces(raw)) if client.has_bare_variables else raw
     entry, notes, rules = rewrite(raw), [*describe_unread(raw)], dict(_rules(raw))
     limit: Any = raw.get("timeout")
     is_limit = client.timeout_s and isinstance(limit, int | float) and limit > 0
-    if is_limit and not any(key in entry for key in CALL_TIMEOUT_KEYS):
+    if is_limit and not any(key in entry for key in known_keys.CALL_TIMEOUT_KEYS):
         entry["callTimeout"] = min(limit * client.timeout_s, MAX_TIMEOUT_S)
         notes = [line for line in notes if not line.startswith("timeout ")]
-    if has_project and rules:
-        notes.append("rules about its tools are not taken over from a project")
-    elif rules:
+    if rules:
         entry["permissions"] = rules
     stated = entry.get("envFile")
     if isinstance(stated, str) and "${" not in stated:
         entry["envFile"] = str(folder / expanded(stated))
-    others = entry.keys() - KEPT_KEYS - _REWRITTEN - UNREAD_KEYS.keys() - {*PERMISSION_KEYS}
+    if has_project and rules:
+        notes.append("rules about its tools are not taken over from a project")
+        del entry["permissions"]
+    kept = {key: entry[key] for key in entry if key in KEPT_KEYS}
+    if isinstance(kept.get("tools"), dict):  # Codex's rules, no list
+        del kept["tools"]
+    mapped = {*KEPT_KEYS, *_REWRITTEN, *known_keys.UNREAD_KEYS, *PERMISSION_KEYS}
+    others = [key for key in entry if key not in mapped or (key, raw.get(key)) == _CHANGES_TOO]
     if others:
         notes.append(f"not taken over: {', '.join(sorted(others))}")
-    stating = [key for key in ("autoApprove", "tools") if _states_rules(key, entry.get(key))]
-    left_out = {*stating, "permissions"} if has_project else {*stating}
-    return {key: entry[key] for key in entry if key in KEPT_KEYS - left_out}, notes
-
-
-def _states_rules(key: str, value: object) -> bool:
-    """Whether a value is a list of tools to allow, or Codex's object of tools."""
-    return isinstance(value, list if key == "autoApprove" else dict)
+    return kept, notes
 
 
 def _rules(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:

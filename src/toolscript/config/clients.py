@@ -1,6 +1,6 @@
 """The MCP clients whose files `toolscript setup` reads and changes: one row of data for each.
 
-Beside each row stands the page that says where its file lies and how an entry looks.
+Above each row stands the page that describes its file.
 """
 
 import sys

@@ -39,10 +39,7 @@ def set_value(path: Path, data: bytes, keys: Sequence[str], value: Any) -> bytes
     if path.suffix != ".toml" and not data.removeprefix(codecs.BOM_UTF8).strip():
         data = data.rstrip() + b"{}\n"
     document = parsed(path, data)
-    parent = document
-    for key in keys[:-1]:
-        parent = _object(path, parent.setdefault(key, {}), keys)
-    parent[keys[-1]] = deepcopy(value)
+    _parent(path, document, keys)[keys[-1]] = deepcopy(value)
     return _apply(path, data, document, keys, value)
 
 
@@ -52,19 +49,21 @@ def remove_key(path: Path, data: bytes, keys: Sequence[str]) -> bytes:
     Takes and raises the same as `set_value`.
     """
     document = parsed(path, data)
-    parent = document
-    for key in keys[:-1]:
-        parent = _object(path, parent.get(key, {}), keys)
+    parent = _parent(path, document, keys)
     if keys[-1] not in parent:
         return data
     del parent[keys[-1]]
     return _apply(path, data, document, keys)
 
 
-def _object(path: Path, value: Any, keys: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigSyntaxError(f"{path}: {'.'.join(keys)} has no object to be in")
-    return cast("dict[str, Any]", value)
+def _parent(path: Path, document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Returns the object that holds the last key; one that is missing is made."""
+    parent: Any = document
+    for key in keys[:-1]:
+        parent = cast("dict[str, Any]", parent).setdefault(key, {})
+        if not isinstance(parent, dict):
+            raise ConfigSyntaxError(f"{path}: {'.'.join(keys)} has no object to be in")
+    return cast("dict[str, Any]", parent)
 
 
 def _apply(

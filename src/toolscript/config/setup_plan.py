@@ -33,12 +33,9 @@ class PlannedServer:
     """Whether toolscript's file has it already."""
 
     @property
-    def problem(self) -> str:
-        """Why it cannot be taken; empty if it can."""
-        first = self.servers[0]
-        if first.is_toolscript:
-            return "it is toolscript itself"
-        return "" if first.spec is not None else first.notes[0]
+    def is_takable(self) -> bool:
+        """Whether toolscript can read it, and is not itself."""
+        return self.servers[0].spec is not None and not self.servers[0].is_toolscript
 
     @property
     def is_off(self) -> bool:
@@ -46,7 +43,14 @@ class PlannedServer:
         return all(server.is_off for server in self.servers)
 
     @property
-    def has_differing_rules(self) -> bool:
+    def state(self) -> str:
+        """One word for a table."""
+        if not self.is_takable:
+            return "itself" if self.servers[0].is_toolscript else "stays"
+        return "known" if self.is_known else "off" if self.is_off else "new"
+
+    @property
+    def has_different_rules(self) -> bool:
         """Whether the clients disagree about the rules for its tools; then none is taken."""
         first = self.servers[0].entry.get("permissions")
         return any(server.entry.get("permissions") != first for server in self.servers)
@@ -54,7 +58,7 @@ class PlannedServer:
     @property
     def entry(self) -> dict[str, Any]:
         """The entry for toolscript's file; off only if all clients have it off."""
-        left_out = {"disabled", *(("permissions",) if self.has_differing_rules else ())}
+        left_out = {"disabled", *(("permissions",) if self.has_different_rules else ())}
         first = self.servers[0].entry
         entry = {key: value for key, value in first.items() if key not in left_out}
         return entry | ({"disabled": True} if self.is_off else {})
@@ -67,19 +71,18 @@ def merge(own: Iterable[ClientServer], others: Iterable[ClientServer]) -> list[P
         own: The servers of toolscript's file, whose names stay.
         others: Those of the clients, in the order in which they count.
     """
+    own = [*own]
     known = {server.identity: server.name for server in own}
-    names = {name.casefold() for name in known.values()} | {"toolscript"}
+    names = {"toolscript", *(server.name.casefold() for server in own)}
     planned: dict[str, PlannedServer] = {}
     for server in others:
-        is_takable = server.spec is not None and not server.is_toolscript
         key = server.identity if server.spec else repr((server.client, server.keys))
-        if key in planned:
-            same = planned[key]
-            planned[key] = replace(same, servers=(*same.servers, server))
-            continue
-        name = known.get(key) or (_free_name(server, names) if is_takable else server.name)
-        names |= {name.casefold()} if is_takable else set()
-        planned[key] = PlannedServer(name, (server,), key in known)
+        same = planned.get(key) or PlannedServer(known.get(key, ""), (), key in known)
+        plan = replace(same, servers=(*same.servers, server))
+        if not plan.name:
+            plan = replace(plan, name=_free_name(server, names) if plan.is_takable else server.name)
+            names |= {plan.name.casefold()} if plan.is_takable else set()
+        planned[key] = plan
     return [*planned.values()]
 
 
@@ -175,8 +178,8 @@ def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
     return set_value(path, data, ("hooks", "UserPromptSubmit"), [*listed, hook])
 
 
-def secrets_of(servers: Iterable[ClientServer]) -> Iterator[str]:
-    """Yields what may be secret in the entries of servers; a plain word among arguments is not."""
+def find_secrets(servers: Iterable[ClientServer]) -> Iterator[str]:
+    """Yields the texts in servers' entries that may be secret: no plain word among arguments."""
     for server in servers:
         args: Any = server.entry.get("args")
         words = [str(word) for word in cast("list[Any]", args)] if isinstance(args, list) else []

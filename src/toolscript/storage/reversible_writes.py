@@ -15,13 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolscript.storage.atomic_files import (
-    locked,
-    make_private,
-    replacing,
-    sync_directory,
-    write_atomically,
-)
+from toolscript.storage import atomic_files
+from toolscript.storage.atomic_files import locked, make_private, sync_directory
 
 _JOURNAL = "journal.json"
 
@@ -37,13 +32,13 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What became of a file that should be as it was before."""
+    """A file that should be as it was before."""
 
     path: Path
     reason: str = ""
     """Why it is not; empty if it is."""
     expected: bytes = b""
-    """The content that was written, if that is not what the file holds now."""
+    """The content that was written, if the file holds another one now."""
 
 
 def content(path: Path) -> bytes | None:
@@ -89,10 +84,10 @@ def write_all(folder: Path, changes: Sequence[FileChange]) -> Iterator[tuple[Fil
         make_private(journal)
         for number, change in enumerate(changes):
             if change.before is not None:
-                write_atomically(journal / f"{number}.before", change.before)
-            write_atomically(journal / f"{number}.after", change.after)
+                atomic_files.write_atomically(journal / f"{number}.before", change.before)
+            atomic_files.write_atomically(journal / f"{number}.after", change.after)
         paths = [os.fsdecode(change.path) for change in changes]
-        write_atomically(journal / _JOURNAL, json.dumps(paths).encode())
+        atomic_files.write_atomically(journal / _JOURNAL, json.dumps(paths).encode())
         sync_directory(journal)
         sync_directory(folder)
         for number, change in enumerate(changes):
@@ -117,23 +112,22 @@ def restore_all(folder: Path) -> Iterator[Restored]:
 
 
 def _restore(journal: Path, number: int, name: str) -> Restored:
-    path = Path(name)
-    before = content(journal / f"{number}.before")
+    path, before = Path(name), content(journal / f"{number}.before")
     after = (journal / f"{number}.after").read_bytes()
     try:
         now = content(path)
+        if now == before:
+            return Restored(path)
+        if now != after:
+            return Restored(path, "it is no longer as it was written", after)
+        if before is not None:
+            return Restored(path, _replace(path, after, before))
+        reason = refusal(path)
+        if not reason:
+            path.unlink()
+        return Restored(path, reason)
     except OSError as error:
         return Restored(path, error.strerror or str(error))
-    if now == before:
-        return Restored(path)
-    if now != after:
-        return Restored(path, "it is no longer as it was written", after)
-    if before is not None:
-        return Restored(path, _replace(path, after, before))
-    reason = refusal(path)
-    if not reason:
-        path.unlink()
-    return Restored(path, reason)
 
 
 def _replace(path: Path, before: bytes | None, after: bytes) -> str:
@@ -142,7 +136,7 @@ def _replace(path: Path, before: bytes | None, after: bytes) -> str:
         return reason
     try:
         make_private(path.parent)
-        with replacing(path) as temporary:
+        with atomic_files.replacing(path) as temporary:
             with temporary.open("wb") as file:
                 file.write(after)
                 file.flush()
@@ -158,4 +152,4 @@ def _replace(path: Path, before: bytes | None, after: bytes) -> str:
 
 def _check_content(path: Path, expected: bytes | None) -> None:
     if content(path) != expected:
-        raise OSError(errno.ESTALE, "it has changed since it was read")
+        raise OSError(errno.ESTALE, "it has changed meanwhile; run the command again")

@@ -13,29 +13,17 @@ from typing import Any
 
 import click
 
+from toolscript.config import setup_plan
 from toolscript.config.client_servers import ClientServer, read_servers
 from toolscript.config.clients import CLIENTS, Client
 from toolscript.config.locations import home, home_file
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import load_settings
-from toolscript.config.setup_plan import (
-    PlannedServer,
-    add_hook,
-    add_servers,
-    connect,
-    merge,
-    move_secrets,
-    secrets_of,
-)
+from toolscript.config.setup_plan import PlannedServer, find_secrets, merge, move_secrets
 from toolscript.errors import ConfigSyntaxError, InputError
-from toolscript.storage.atomic_files import is_file
-from toolscript.storage.reversible_writes import (
-    FileChange,
-    content,
-    refusal,
-    restore_all,
-    write_all,
-)
+from toolscript.storage import reversible_writes
+from toolscript.storage.atomic_files import check_owner, is_file
+from toolscript.storage.reversible_writes import FileChange, content, refusal
 from toolscript.surfaces.cli.options import repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_table
 from toolscript.text.display import harmless, printable
@@ -43,7 +31,7 @@ from toolscript.text.redaction import redact
 from toolscript.text.secret_detection import redactable
 
 _SECRET = re.compile(rb"\$\{secret:([A-Za-z0-9_.-]+)\}")
-_HEADER = ("Server", "From", "State", "What is odd")
+_DIFFERENT_RULES = "the rules about its tools differ, so none is taken over"
 
 
 @dataclass(slots=True)
@@ -52,14 +40,12 @@ class _Plan:
 
     own: Path
     contents: dict[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
-    """As they were read."""
+    """Each file as it was read."""
     files: dict[Client, Path] = field(default_factory=dict[Client, Path])
-    """The clients that take part."""
     servers: list[PlannedServer] = field(default_factory=list[PlannedServer])
     secrets: tuple[str, ...] = ()
-    """What is blanked in everything that is shown."""
     has_refused: bool = False
-    """Whether a file of a client is left out."""
+    """Whether a client's file has to stay."""
 
 
 @click.command()
@@ -85,38 +71,37 @@ def setup(
     them into .toolscript.json in your home directory, and puts toolscript in their
     place in each client's file. It asks before it writes; --undo takes it back.
     """
-    settings = load_settings(flags)
-    journals = settings.paths.data_dir / "setup"
+    paths = load_settings(flags).paths
+    check_owner(paths.data_dir)
+    store, journals = SecretStore(paths.data_dir), paths.data_dir / "setup"
     if undo:
-        return _undo(journals, SecretStore(settings.paths.data_dir))
-    if not (yes or dry_run or (sys.stdin.isatty() and sys.stderr.isatty())):
+        return _undo(journals, store)
+    is_asked = not (yes or dry_run)
+    if is_asked and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(
             "nobody can be asked here; look with toolscript setup --dry-run, "
             "then write with toolscript setup --yes"
         )
-    store = SecretStore(settings.paths.data_dir)
-    plan = _read(settings.paths.config, names, store)
+    plan = _read(paths.config, names, store)
     _show(plan)
-    is_asked = not (yes or dry_run)
-    chosen = [server for server in plan.servers if not server.problem]
+    chosen = [server for server in plan.servers if server.is_takable]
     chosen = _choose(chosen) if is_asked and chosen else chosen
     entries = {server.name: server.entry for server in chosen if not server.is_known}
-    values = _name_secrets(entries, store, secrets, is_asked) if secrets or is_asked else {}
-    changes = _changes(plan, chosen, entries, settings.paths.config, hook=hook)
-    if not changes:
-        click.echo("nothing to change")
+    values = _name_secrets(entries, store, is_asked=not secrets) if secrets or is_asked else {}
+    changes = _changes(plan, chosen, entries, is_named=paths.config is not None, hook=hook)
     for change in () if yes else changes:
         _print_diff(change.path, change.before or b"", change.after, plan.secrets)
     if is_asked:
         changes = [each for each in changes if click.confirm(f"Write {each.path}?", err=True)]
         if entries and plan.own not in {change.path for change in changes}:
             raise InputError(f"nothing is written: the clients need the servers in {plan.own}")
-    if dry_run or not changes:
-        return 1 if plan.has_refused else 0
-    for name, value in values.items():
-        store.set(name, value)
-    has_failed = _write(journals, changes)
-    return 1 if has_failed or plan.has_refused else 0
+    if not changes:
+        click.echo("nothing to change")
+    elif not dry_run:
+        for name, value in values.items():
+            store.set(name, value)
+        plan.has_refused |= _write(journals, changes)
+    return 1 if plan.has_refused else 0
 
 
 def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _Plan:
@@ -128,7 +113,7 @@ def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _P
     plan = _Plan((cwd / config).absolute() if config else home_file(os.environ))
     data = _read_file(plan, plan.own)
     if store.names():
-        data = _SECRET.sub(lambda match: _escaped(store.get(match[1].decode())), data)
+        data = _SECRET.sub(lambda match: _escape(store.get(match[1].decode())), data)
     own = [*read_servers(plan.own, data, os.environ, cwd)]
     found: list[ClientServer] = []
     for client in CLIENTS:
@@ -146,7 +131,7 @@ def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _P
             plan.has_refused = True
             note(str(error))
     plan.servers = merge(own, found)
-    plan.secrets = redactable(secrets_of([*own, *found]))
+    plan.secrets = redactable(find_secrets([*own, *found]))
     return plan
 
 
@@ -162,49 +147,32 @@ def _read_file(plan: _Plan, path: Path) -> bytes:
     raise ConfigSyntaxError(f"{path} is not changed: {reason}")
 
 
-def _escaped(text: str | None) -> bytes:
+def _escape(text: str | None) -> bytes:
     return json.dumps(text or "")[1:-1].encode()
 
 
 def _show(plan: _Plan) -> None:
-    rows = [
-        [
-            server.name,
-            ", ".join(_place(each, server.name) for each in server.servers),
-            _state(server),
-            "; ".join(_notes(server)),
-        ]
-        for server in plan.servers
-    ]
+    rows: list[list[str]] = []
+    for server in plan.servers:
+        notes = dict.fromkeys(note for each in server.servers for note in each.notes)
+        notes |= {_DIFFERENT_RULES: None} if server.has_different_rules else {}
+        places = ", ".join(_place(each, server.name) for each in server.servers)
+        rows.append([server.name, places, server.state, "; ".join(notes)])
     if rows:
-        print_table(_HEADER, rows)
+        print_table(("Server", "From", "State", "What is odd"), rows)
     else:
         titles = ", ".join(client.title for client in plan.files) or "any client"
         click.echo(f"no servers in the files of {titles}")
 
 
-def _notes(server: PlannedServer) -> dict[str, None]:
-    """Returns each thing that is odd about a server once."""
-    notes = dict.fromkeys(note for each in server.servers for note in each.notes)
-    differ = "the rules about its tools differ, so none is taken over"
-    return notes | ({differ: None} if server.has_differing_rules else {})
-
-
 def _place(server: ClientServer, name: str) -> str:
-    """Returns the client of a server, and its name there if it is another one."""
-    title = server.client.title if server.client else ""
+    """Returns a server's client, its name there if that is another one, and whether it is off."""
     words = [*([] if server.name == name else [f"as {server.name}"]), *["off"] * server.is_off]
+    title = server.client.title if server.client else ""
     return f"{title} ({', '.join(words)})" if words else title
 
 
-def _state(server: PlannedServer) -> str:
-    if server.problem:
-        return "itself" if server.servers[0].is_toolscript else "stays"
-    return "known" if server.is_known else "off" if server.is_off else "new"
-
-
 def _choose(servers: Sequence[PlannedServer]) -> list[PlannedServer]:
-    """Asks which servers to take."""
     given = str(click.prompt("Which? (all, none, or names)", default="all", err=True))
     names = set(given.replace(",", " ").split())
     if wrong := names - {server.name for server in servers} - {"all", "none"}:
@@ -213,7 +181,7 @@ def _choose(servers: Sequence[PlannedServer]) -> list[PlannedServer]:
 
 
 def _name_secrets(
-    entries: dict[str, dict[str, Any]], store: SecretStore, is_wanted: bool, is_asked: bool
+    entries: dict[str, dict[str, Any]], store: SecretStore, *, is_asked: bool
 ) -> dict[str, str]:
     """Puts names in the place of the secrets in entries, and returns the values by name."""
     stored = {name: store.get(name) or "" for name in store.names()}
@@ -221,7 +189,7 @@ def _name_secrets(
     for server in [*entries]:
         entry, moved = move_secrets(server, entries[server], stored | values)
         question = f"Move the secrets of {printable(server)} away ({', '.join(moved)})?"
-        if moved and (is_wanted or (is_asked and click.confirm(question, err=True))):
+        if moved and (not is_asked or click.confirm(question, err=True)):
             entries[server] = entry
             values |= moved
     return values
@@ -231,32 +199,28 @@ def _changes(
     plan: _Plan,
     chosen: Sequence[PlannedServer],
     entries: dict[str, dict[str, Any]],
-    config: Path | None,
     *,
+    is_named: bool,
     hook: bool,
 ) -> list[FileChange]:
     """Returns the files that change, toolscript's own first: the clients rely on it."""
-    program = _program()
-    named = ["--config", str(plan.own)]
+    program, named = _program(), ["--config", str(plan.own)]
     after: dict[Path, bytes] = {}
     if entries:
-        after[plan.own] = add_servers(plan.own, plan.contents[plan.own], entries)
+        after[plan.own] = setup_plan.add_servers(plan.own, plan.contents[plan.own], entries)
     for client, path in plan.files.items():
-        servers = [each for server in chosen for each in server.servers if each.client is client]
-        has_it = any(
-            each.is_toolscript
-            for server in plan.servers
-            for each in server.servers
-            if each.client is client
+        servers = [each for one in plan.servers for each in one.servers if each.client is client]
+        taken = [each for one in chosen for each in one.servers if each.client is client]
+        command = [program, "mcp", *(named if is_named or client.has_own_directory else ())]
+        has_it = any(each.is_toolscript for each in servers)
+        after[path] = setup_plan.connect(
+            path, plan.contents[path], taken, client, None if has_it else command
         )
-        names_file = config is not None or client.has_own_directory
-        command = None if has_it else [program, "mcp", *(named if names_file else ())]
-        after[path] = connect(path, plan.contents[path], servers, client, command)
     if hook:
         path = Path(home(os.environ)) / ".claude" / "settings.json"
         _read_file(plan, path)
-        words = [program, "hook", *(named if config is not None else ())]
-        after[path] = add_hook(path, plan.contents[path], shlex.join(words))
+        words = shlex.join([program, "hook", *(named if is_named else ())])
+        after[path] = setup_plan.add_hook(path, plan.contents[path], words)
     changes = [FileChange(path, plan.contents[path], data) for path, data in after.items()]
     return [change for change in changes if change.before != change.after]
 
@@ -284,7 +248,7 @@ def _lines(data: bytes) -> list[str]:
 def _write(journals: Path, changes: Sequence[FileChange]) -> bool:
     """Writes the files and says so; returns whether one was left as it is."""
     has_failed = False
-    for change, reason in write_all(journals, changes):
+    for change, reason in reversible_writes.write_all(journals, changes):
         if reason:
             has_failed = True
             note(f"{change.path} is not changed: {reason}")
@@ -295,7 +259,7 @@ def _write(journals: Path, changes: Sequence[FileChange]) -> bool:
 
 
 def _undo(journals: Path, store: SecretStore) -> int:
-    results = [*restore_all(journals)]
+    results = [*reversible_writes.restore_all(journals)]
     for result in results:
         if not result.reason:
             click.echo(printable(f"as before: {result.path}"))
