@@ -129,6 +129,14 @@ def test_text_that_cannot_be_written_is_refused() -> None:
         set_value(JSON, b"{}", ["a"], "\ud800")
 
 
+@pytest.mark.requirement("setup:move")
+@pytest.mark.parametrize("text", ["a.b = 1\na.c = 2\n", "a = {b = {c = 1}}\n"])
+def test_an_ambiguous_change_is_refused(text: str) -> None:
+    """A table would follow keys with dots, or stand within one line."""
+    with pytest.raises(ConfigSyntaxError, match=r"a\.d cannot be changed alone; edit it yourself"):
+        set_value(Path("c.toml"), text.encode(), ["a", "d"], {**ENTRY, "env": {"K": "v"}})
+
+
 KEYS = st.text(alphabet='/*,]}"\\ aé', max_size=4)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='/*,]}"\\ \n{[x'),

@@ -252,6 +252,8 @@ def test_secrets_leave_the_files(cli: Cli) -> None:
     assert own["wiki"]["headers"] == {"Authorization": "Bearer ${secret:wiki_Authorization}"}
     again = cli("setup", "--yes")
     assert (again.returncode, contents(cli.home)) == (0, after)
+    states = {each["name"]: each["state"] for each in cli.json("list-servers")["servers"]}
+    assert {states["github"], states["github-cursor"]} <= {"ready", "resting"}
     undone = cli("setup", "--undo")
     assert "the secrets stay" in undone.stderr
     assert contents(cli.home) == before

@@ -57,33 +57,28 @@ class Client:
         return ("mcp", "toolscript"), {"command": command, **self.fields}
 
 
-def _in_editor(file: str, editor: str = "Code") -> tuple[str, ...]:
-    """Returns the paths of a file in the user's folder of VS Code or a relative."""
-    roots = (".config", "Library/Application Support", "AppData/Roaming")
-    return tuple(f"{root}/{editor}/User/{file}" for root in roots)
+def _below(file: str) -> tuple[str, ...]:
+    """Returns the paths of a file in the folder of configurations, on Linux, macOS and Windows."""
+    return tuple(f"{r}/{file}" for r in (".config", "Library/Application Support", _ROAMING))
 
 
+_ROAMING = "AppData/Roaming"
 _ALWAYS = {"alwaysLoad": True}
 """Without it Claude Code hides our tools behind a search of its own."""
 _STDIO = {"type": "stdio"}
 _COPILOT = {"type": "local", "tools": ["*"], "deferTools": "never"}
 _OPENCODE = {"type": "local", "enabled": True}
-_CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
-_ROO = "globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
-_INSIDERS = _in_editor("mcp.json", "Code - Insiders")
-_DESKTOP = tuple(
-    f"{root}/Claude/claude_desktop_config.json"
-    for root in (".config", "Library/Application Support", "AppData/Roaming")
-)
-_ZED = tuple(
-    f"{root}/settings.json" for root in (".config/zed", ".config/zed", "AppData/Roaming/Zed")
-)
+_STORAGE = "Code/User/globalStorage"
+_CLINE = f"{_STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+_ROO = f"{_STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
+_DESKTOP = _below("Claude/claude_desktop_config.json")
+_INSIDERS = _below("Code - Insiders/User/mcp.json")
+_ZED = (*[".config/zed/settings.json"] * 2, f"{_ROAMING}/Zed/settings.json")
 CLIENTS = (
     # https://code.claude.com/docs/en/mcp
     Client("claude-code", "Claude Code", (".claude.json",), fields=_ALWAYS, timeout_s=0.001),
     Client(
-        *("claude-code-project", "Claude Code, project", (".mcp.json",)),
-        fields=_ALWAYS,
+        *("claude-code-project", "Claude Code, project", (".mcp.json",), ("mcpServers",), _ALWAYS),
         is_project=True,
         timeout_s=0.001,
     ),
@@ -93,7 +88,7 @@ CLIENTS = (
     Client("cursor", "Cursor", (".cursor/mcp.json",)),
     Client("cursor-project", "Cursor, project", (".cursor/mcp.json",), is_project=True),
     # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
-    Client("vscode", "VS Code", _in_editor("mcp.json"), ("servers",), _STDIO),
+    Client("vscode", "VS Code", _below("Code/User/mcp.json"), ("servers",), _STDIO),
     Client("vscode-insiders", "VS Code Insiders", _INSIDERS, ("servers",), _STDIO),
     Client(
         *("vscode-workspace", "VS Code, workspace", (".vscode/mcp.json",), ("servers",), _STDIO),
@@ -116,8 +111,8 @@ CLIENTS = (
     # https://zed.dev/docs/ai/mcp and https://zed.dev/docs/configuring-zed
     Client("zed", "Zed", _ZED, ("context_servers",)),
     # https://docs.cline.bot/mcp/configuring-mcp-servers
-    Client("cline", "Cline", _in_editor(_CLINE)),
+    Client("cline", "Cline", _below(_CLINE)),
     # https://docs.roocode.com/features/mcp/using-mcp-in-roo
-    Client("roo", "Roo Code", _in_editor(_ROO), timeout_s=1),
+    Client("roo", "Roo Code", _below(_ROO), timeout_s=1),
     Client("roo-project", "Roo Code, project", (".roo/mcp.json",), is_project=True, timeout_s=1),
 )

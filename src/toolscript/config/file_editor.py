@@ -110,7 +110,7 @@ def _change_toml(text: str, keys: Sequence[str], *value: Any) -> str:
                 tables[-2][above[-1]] = tomlkit.table()
         new = tomlkit.dumps(document).rstrip() + (text[len(text.rstrip()) :] or "\n")
         return mark + (re.sub("\r?\n", "\r\n", new) if "\r\n" in text else new)
-    except TOMLKitError as error:
+    except (TOMLKitError, ValueError) as error:
         raise ConfigSyntaxError(str(error)) from None
 
 

@@ -15,8 +15,9 @@ from toolscript.config.clients import Client
 from toolscript.config.file_editor import remove_key, set_value
 from toolscript.config.file_parser import parsed
 from toolscript.config.known_keys import SECTIONS
+from toolscript.errors import ConfigSyntaxError
 from toolscript.text.secret_detection import argument_secrets, named_secrets, url_secrets
-from toolscript.text.secret_shapes import SECRET_NAME
+from toolscript.text.secret_shapes import AUTH_SCHEMES, SECRET_NAME
 
 _WORD = re.compile(r"[A-Za-z]+(?:[-_][A-Za-z]+)*")
 _EMPTY = b"{\n}\n"
@@ -106,16 +107,16 @@ def move_secrets(
     """
     moved: dict[str, str] = {}
     result = dict(entry)
-    for key in ("env", "headers"):
-        values = entry.get(key)
-        for variable, value in cast("dict[str, Any]", values or {}).items():
+    for key in (key for key in ("env", "headers") if isinstance(entry.get(key), dict)):
+        for variable, value in entry[key].items():
             if not isinstance(value, str) or "${" in value or not [*named_secrets(variable, value)]:
                 continue
-            scheme, blank, secret = value.rpartition(" ") if key == "headers" else ("", "", value)
+            scheme, _, secret = value.partition(" ")
+            before = f"{scheme} " if key == "headers" and scheme.casefold() in AUTH_SCHEMES else ""
+            secret = secret if before else value
             secret_name = _secret_name(f"{name}_{variable}", secret, {**stored, **moved})
             moved[secret_name] = secret
-            text = f"{scheme}{blank}${{secret:{secret_name}}}"
-            result[key] = {**result[key], variable: text}
+            result[key] = {**result[key], variable: f"{before}${{secret:{secret_name}}}"}
     return result, moved
 
 
@@ -171,7 +172,10 @@ def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
     """
     data = data or _EMPTY
     hooks: Any = parsed(path, data).get("hooks", {})
-    listed: Any = cast("dict[str, Any]", hooks).get("UserPromptSubmit", [])
+    hooks = cast("dict[str, Any]", hooks) if isinstance(hooks, dict) else {"UserPromptSubmit": 0}
+    listed: Any = hooks.get("UserPromptSubmit", [])
+    if not isinstance(listed, list):
+        raise ConfigSyntaxError(f"{path}: hooks.UserPromptSubmit is no list")
     hook = {"hooks": [{"type": "command", "command": command}]}
     if hook in listed:
         return data
