@@ -5,7 +5,7 @@
     │   ├── QueryError           an empty or oversized query
     │   ├── RangeError           a number outside its range, an unknown choice
     │   ├── ArgumentsError       a tool's arguments do not fit its schema
-    │   ├── UnknownNameError     no server, tool or skill has this name
+    │   ├── UnknownNameError     no server, tool, skill or profile has this name
     │   └── SkillError           a file cannot be read as a skill
     ├── ConfigError              the configuration as a whole cannot be used
     │   ├── ConfigMissingError   there is no configuration file
@@ -72,7 +72,7 @@ class ArgumentsError(InputError):
 
 
 class UnknownNameError(InputError):
-    """No server, tool or skill has this name."""
+    """No server, tool, skill or profile has this name."""
 
 
 class SkillError(InputError):

@@ -176,12 +176,14 @@ class App:
 
     def catalogue(self, grant: Grant = EVERYTHING) -> ScopedCatalogue:
         """Returns the servers and their tools, as far as ``grant`` lets the caller see them."""
+        grant = self.permissions.narrow(grant)
         return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.permissions)
 
     def skills(self, grant: Grant = EVERYTHING) -> ScopedSkills:
         """Returns the skills, as far as ``grant`` and the rules let the caller read them."""
         ids = [skill.id for skill in self._skills.feed.catalogue.skills.values()]
-        return ScopedSkills(self._skills, self.permissions.readable(grant, ids))
+        grant = self.permissions.readable(self.permissions.narrow(grant), ids)
+        return ScopedSkills(self._skills, grant)
 
     @property
     def separates_callers(self) -> bool:

@@ -186,7 +186,7 @@ class HealthMonitor:
         health = Health(
             ready=is_ready and not self._tasks.failure,
             waiting_for=catalogue.unsettled(),
-            tools=indexed if grant.is_whole else len(catalogue.tools()),
+            tools=indexed if catalogue.grant.is_whole else len(catalogue.tools()),
             download=DownloadState.of(self._semantic.model),
             failure=self._tasks.failure,
         )
@@ -210,9 +210,7 @@ class HealthMonitor:
 
         ``grant`` limits the figures to those that the caller may know.
         """
-        indexed = count_indexed(self._index, self._gateway)
+        catalogue, indexed = self._catalogue(grant), count_indexed(self._index, self._gateway)
+        indexed = indexed if catalogue.grant.is_whole else len(catalogue.tools())
         stats = search_stats(self._index, self._semantic) | {"toolsIndexed": indexed}
-        if grant.is_whole:
-            return stats
-        public = {name: stats[name] for name in PUBLIC_STATS}
-        return {"toolsIndexed": len(self._catalogue(grant).tools()), **public}
+        return stats if grant.is_whole else {n: stats[n] for n in ("toolsIndexed", *PUBLIC_STATS)}

@@ -83,6 +83,7 @@ class Searches:
             RangeError: The limit, the threshold or α is outside its range.
         """
         catalogue = self._catalogue(request.grant)
+        request = replace(request, grant=catalogue.grant)
         catalogue.check(request.servers)
         with span("search") as current:
             result = await self._search(request, catalogue)

@@ -7,7 +7,14 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from toolscript.config.permission_rules import decide, default_decision, literal, sources_for
+from toolscript.config.permission_rules import (
+    Profile,
+    decide,
+    default_decision,
+    literal,
+    narrow,
+    sources_for,
+)
 from toolscript.config.servers import Config
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
@@ -40,9 +47,13 @@ class ToolPermissions:
     @property
     def written(
         self,
-    ) -> tuple[Sequence[Sequence[PermissionRule]], Mapping[str, Sequence[PermissionRule]]]:
-        """The rules of each file of the configuration, and those of its profiles by name."""
+    ) -> tuple[Sequence[Sequence[PermissionRule]], Mapping[str, Profile]]:
+        """The rules of each file of the configuration, and its profiles by name."""
         return self._gateway.config.permissions, self._gateway.config.profiles
+
+    def narrow(self, grant: Grant) -> Grant:
+        """Returns a grant within the selections that its profiles have now."""
+        return narrow(grant, self._gateway.config.profiles)
 
     def rule(self, grant: Grant, tool: ToolSpec) -> PermissionRule | None:
         """Returns the rule that counts for a caller and a tool; None if there is none."""

@@ -7,10 +7,16 @@ token can only take away.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+import msgspec
+from msgspec import structs
+
+from toolscript.errors import UnknownNameError
+from toolscript.text.display import printable
 from toolscript.types import (
     DECISIONS,
+    EVERYTHING,
     SEPARATOR,
     TOOL_CLASSES,
     Decision,
@@ -21,6 +27,15 @@ from toolscript.types import (
 )
 
 MAX_RULES = 1_000
+_Names = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_RULES)]
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """A permission profile. It limits the tools that callers find and call; it gives nothing."""
+
+    rules: tuple[PermissionRule, ...] = ()
+    selection: Grant | None = None
+    """The servers and tools that callers find; None for all."""
 
 
 class RuleError(Exception):
@@ -76,19 +91,52 @@ def decide(
 
 def sources_for(
     files: tuple[tuple[PermissionRule, ...], ...],
-    profiles: Mapping[str, tuple[PermissionRule, ...]],
+    profiles: Mapping[str, Profile],
     grant: Grant,
 ) -> tuple[tuple[PermissionRule, ...], ...]:
     """Returns the sources of rules that hold for a caller.
 
     A profile that the configuration does not have any more denies everything.
     """
-    chosen = [profiles.get(name, (_unknown(name),)) for name in grant.profiles]
+    chosen = [profiles[n].rules if n in profiles else (_unknown(n),) for n in grant.profiles]
     return (*files, *chosen, grant.permissions)
 
 
 def _unknown(profile: str) -> PermissionRule:
     return PermissionRule("*", "deny", None, f"profile {profile!r}, which is not configured")
+
+
+def selection_of(names: Any, origin: str) -> Grant:
+    """Returns the selection of a list of servers, tools and patterns; raises `RuleError`."""
+    try:
+        patterns = tuple(map(as_id, msgspec.convert(names, _Names)))
+    except msgspec.ValidationError:
+        raise RuleError(
+            f'{origin} is {_show(names)}; expected a list such as ["git", "github__*_read"]'
+        ) from None
+    servers = tuple(pattern for pattern in patterns if SEPARATOR not in pattern)
+    return Grant(servers=servers, tools=tuple(each for each in patterns if each not in servers))
+
+
+def check_profile(name: str, profiles: Iterable[str], grant: Grant = EVERYTHING) -> None:
+    """Raises `UnknownNameError` for a profile that the configuration does not have.
+
+    Args:
+        name: The profile that a caller has chosen.
+        profiles: The names of all profiles.
+        grant: The caller's; the message names the others to callers who may see everything.
+    """
+    if name not in profiles:
+        names = ", ".join(sorted(profiles)) or "none" if grant.is_everything else ""
+        others = f"; there are: {names}" if names else ""
+        raise UnknownNameError(f"no profile is called {printable(name, 100)!r}{others}")
+
+
+def narrow(grant: Grant, profiles: Mapping[str, Profile]) -> Grant:
+    """Returns a grant within the selections that its profiles have now."""
+    chosen = (profiles[name].selection for name in grant.profiles if name in profiles)
+    within = tuple(selection for selection in chosen if selection is not None)
+    return grant if within == grant.within else structs.replace(grant, within=within)
 
 
 def _most_specific(

@@ -19,7 +19,7 @@ from toolscript.config.foreign_entries import describe_unread
 from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
-from toolscript.config.permission_rules import RuleError, rules_of
+from toolscript.config.permission_rules import Profile, RuleError, rules_of, selection_of
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
@@ -36,7 +36,7 @@ from toolscript.types import PermissionRule, ServerSpec
 
 _RULES = ("permissions", "profiles")
 """The keys of a file that limit calls."""
-_PROFILE_KEYS = ("permissions",)
+_PROFILE_KEYS = ("permissions", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,8 @@ class Config:
     """Why the folders of skills cannot be used; empty if they can."""
     permissions: tuple[tuple[PermissionRule, ...], ...] = ()
     """The rules of each file, those of its servers' entries included."""
-    profiles: Mapping[str, tuple[PermissionRule, ...]] = field(
-        default_factory=dict[str, tuple[PermissionRule, ...]]
-    )
-    """Further rules by name; a caller or a token chooses them."""
+    profiles: Mapping[str, Profile] = field(default_factory=dict[str, Profile])
+    """Further limits by name; a caller or a token chooses them."""
     key_problems: tuple[str, ...] = ()
     """Mistakes in keys beside the section of servers, one line for each file."""
     refused: str = ""
@@ -126,9 +124,9 @@ def _load(
     before = stamp(watched(sources, trust.data_dir if trust is not None else None))
     version = SecretStore(trust.data_dir).version if trust is not None else _no_version
     configs = [
-        _read(p, read_file(p)[0], environ, None, version)
+        config_of(p, read_file(p)[0], environ, None, version)
         if p == own
-        else _read(p, _read_trusted(p, trust), environ, p.parent, version)
+        else config_of(p, _read_trusted(p, trust), environ, p.parent, version)
         for p in sources
     ]
     config = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
@@ -160,7 +158,10 @@ def _merge(project: Config, user: Config) -> Config:
             *user.permissions,
         ),
         profiles={
-            **{name: _limit(rules, own_names) for name, rules in project.profiles.items()},
+            **{
+                name: structs.replace(profile, rules=_limit(profile.rules, own_names))
+                for name, profile in project.profiles.items()
+            },
             **user.profiles,
         },
         key_problems=project.key_problems + user.key_problems,
@@ -180,13 +181,22 @@ def _limit(
     )
 
 
-def _read(
+def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
     path: Path,
     data: bytes,
     environ: Mapping[str, str],
     base: Path | None,
     version: Callable[[str], str],
 ) -> Config:
+    """Returns the configuration that one file's content is; raises `ConfigSyntaxError`.
+
+    Args:
+        path: The file.
+        data: Its content.
+        environ: The variables that entries may refer to.
+        base: The folder in which servers run; None leaves that to the process.
+        version: Returns the version of a stored secret.
+    """
     servers: list[ServerSpec] = []
     problems: list[ServerProblem] = []
     document = parsed(path, data)
@@ -202,7 +212,7 @@ def _read(
                 spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
             _check_name(spec)
             servers.append(spec)
-            rules += rules_of(_get(raw, "permissions"), f"{name}.permissions", name)
+            rules += rules_of(_permissions_of(raw), f"{name}.permissions", name)
         except (EntryError, RuleError, SecretStoreError) as mistake:
             servers = [spec for spec in servers if spec.name != name]
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
@@ -260,26 +270,31 @@ def _permissions(path: Path, document: dict[str, Any]) -> tuple[PermissionRule, 
         raise ConfigSyntaxError(f"{path}: {mistake}") from None
 
 
-def _profiles(path: Path, document: dict[str, Any]) -> dict[str, tuple[PermissionRule, ...]]:
+def _profiles(path: Path, document: dict[str, Any]) -> dict[str, Profile]:
     """Returns the profiles by name; raises `ConfigSyntaxError`."""
     raw: Any = document.get("profiles", {})
     if not isinstance(raw, dict):
         raise ConfigSyntaxError(f"{path}: profiles must be an object of profiles by name")
-    profiles: dict[str, tuple[PermissionRule, ...]] = {}
-    for name, profile in cast("dict[str, Any]", raw).items():
-        origin = f"profiles.{name}.permissions"
-        if not isinstance(profile, dict):
+    profiles: dict[str, Profile] = {}
+    for name, value in cast("dict[str, Any]", raw).items():
+        place = f"profiles.{name}"
+        if not isinstance(value, list | dict):
             raise ConfigSyntaxError(
-                f'{path}: profiles.{name} must be an object such as {{"permissions": {{}}}}'
+                f"{path}: {place} must be a list of servers and tools, "
+                'or an object such as {"tools": ["git"], "permissions": {}}'
             )
-        if mistake := misspelt(cast("dict[str, Any]", profile), _PROFILE_KEYS):
-            raise ConfigSyntaxError(encodable(f"{path}: profiles.{name}: {mistake}"))
+        profile = cast("dict[str, Any]", {"tools": value} if isinstance(value, list) else value)
+        if mistake := misspelt(profile, _PROFILE_KEYS):
+            raise ConfigSyntaxError(encodable(f"{path}: {place}: {mistake}"))
         try:
-            profiles[name] = rules_of(_get(profile, "permissions"), origin)
+            names = profile.get("tools")
+            selection = None if names is None else selection_of(names, f"{place}.tools")
+            rules = rules_of(profile.get("permissions"), f"{place}.permissions")
         except RuleError as mistake:
             raise ConfigSyntaxError(f"{path}: {mistake}") from None
+        profiles[name] = Profile(rules, selection)
     return profiles
 
 
-def _get(raw: Any, key: str) -> Any:
-    return cast("dict[str, Any]", raw).get(key) if isinstance(raw, dict) else None
+def _permissions_of(raw: Any) -> Any:
+    return cast("dict[str, Any]", raw).get("permissions") if isinstance(raw, dict) else None

@@ -180,7 +180,10 @@ async def _scopes(
     schema: str, grant: Grant, requested: Sequence[str], connection: Connection
 ) -> list[Scope]:
     visible = Scope()
-    if not grant.is_everything:
+    limits = [each for each in (grant, *grant.within) if not each.is_everything]
+    if limits:
+        # One limit finds the candidates; the search drops those that another one forbids.
+        grant = limits[-1]
         servers = await _matching(connection, f"{schema}.server", "name", "size", grant.servers)
         tools = await _matching(connection, f"{schema}.tool", "id", "1", grant.tools)
         size = sum(size for _, size in servers) + len(tools)

@@ -58,6 +58,8 @@ class Visibility:
             matches = matcher(wide)
             for row in self._candidates(wide, mask):
                 mask[row] = matches(self._owners[row])
+        for selection in grant.within:
+            mask &= self._find_granted(selection, frozenset())
         mask[self._rows_of(hidden)] = False
         return mask
 

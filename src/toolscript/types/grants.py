@@ -53,6 +53,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Rules of its own; of all that say something about a call, the strictest counts."""
     profiles: tuple[str, ...] = ()
     """The profiles of the configuration whose rules hold as well."""
+    within: tuple["Grant", ...] = ()
+    """The selections of its profiles as they are now: each has to grant the same as well."""
     holder: str = "owner"
     """Whose it is: the id of a token, ``owner``, or ``anyone`` where there are no tokens."""
 
@@ -73,24 +75,27 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_everything(self) -> bool:
-        """Whether every server is granted, however rules and profiles limit that."""
-        return "*" in self.servers
+        """Whether every server is granted, however rules of it and of its profiles limit that."""
+        return "*" in self.servers and not self.within
 
     def allows(self, identifier: str) -> bool:
         """Whether the caller may find and call the tool of this id."""
         server = identifier.partition(SEPARATOR)[0]
-        return matches(server, self.servers) or matches(identifier, self.tools)
+        is_own = matches(server, self.servers) or matches(identifier, self.tools)
+        return is_own and all(each.allows(identifier) for each in self.within)
 
     def allows_server(self, server: str) -> bool:
         """Whether the caller may find and call every tool of this server, whatever its name."""
         split = (pattern.partition(SEPARATOR) for pattern in self.tools)
         every = (name for name, _, tool in split if tool == "*" or (not tool and name[-1:] == "*"))
-        return matches(server, self.servers) or matches(server, every)
+        is_own = matches(server, self.servers) or matches(server, every)
+        return is_own and all(each.allows_server(server) for each in self.within)
 
     def shows(self, server: str) -> bool:
         """Whether the caller may know of this server, because some of its tools may be granted."""
         partly = (pattern.partition(SEPARATOR)[0] for pattern in self.tools)
-        return matches(server, self.servers) or matches(server, partly)
+        is_own = matches(server, self.servers) or matches(server, partly)
+        return is_own and all(each.shows(server) for each in self.within)
 
 
 EVERYTHING = Grant(servers=("*",))

@@ -89,7 +89,6 @@ def test_a_skill_is_read(url: str) -> None:
         ("unread", []),
         ("reader", NAMES),
         ("ask", NAMES),
-        ("gone", []),
     ],
 )
 def test_rules_deny_reading_skills(url: str, profile: str, names: list[str]) -> None:

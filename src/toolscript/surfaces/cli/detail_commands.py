@@ -15,7 +15,7 @@ from toolscript.types import as_id, split_tool_id
 @click.command()
 @click.argument("tool")
 @output_option
-@settings_options("config", "data_dir")
+@settings_options("profile", "config", "data_dir")
 def describe(tool: str, output: str, **flags: Any) -> None:
     """Show what TOOL does and takes: its whole description and schema.
 

@@ -105,6 +105,7 @@ def local_client(
     from anyio.from_thread import start_blocking_portal  # noqa: PLC0415 - while the model is loaded
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same
+    from toolscript.config.permission_rules import check_profile  # noqa: PLC0415 - the same
     from toolscript.surfaces.http.routes import local_app  # noqa: PLC0415 - the same
     from toolscript.surfaces.server.authentication import (  # noqa: PLC0415 - the same
         ACCESS,
@@ -114,7 +115,10 @@ def local_client(
 
     chosen: dict[str, Any] = {"start": "all" if refresh else "needed", "skills": "off", **wiring}
     wired = bootstrap.Wiring(use_snapshot=not refresh, model=model, **chosen)
-    app = bootstrap.application(settings, load(settings.paths), wired)
+    config, profile = load(settings.paths), settings.client.profile
+    if profile:
+        check_profile(profile, config.profiles)
+    app = bootstrap.application(settings, config, wired)
     asgi = local_app(app)
     with start_blocking_portal() as portal, ExitStack() as stack:
         running = portal.wrap_async_context_manager(app.running())
@@ -122,6 +126,4 @@ def local_client(
         # Errors of this thread, such as an interruption by the user, stay in it: in the
         # event loop they would end it before the connections are closed.
         stack.callback(running.__exit__, None, None, None)
-        yield LocalClient(
-            portal, app, asgi, (ACCESS, Access(owned(settings.client.profile), OWNER))
-        )
+        yield LocalClient(portal, app, asgi, (ACCESS, Access(owned(profile), OWNER)))

@@ -80,6 +80,10 @@ def _serve_alone(settings: Settings) -> None:
     config = load(settings.paths)
     for problem in config.problems:
         note(str(problem))
+    from toolscript.config.permission_rules import check_profile  # noqa: PLC0415 - only needed here
+
+    if settings.client.profile:
+        check_profile(settings.client.profile, config.profiles)
     import anyio  # noqa: PLC0415 - only this needs the server and all below it
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same

@@ -46,7 +46,7 @@ _MAX_MISSING = 5
     "json",
 )
 @refresh_option
-@settings_options("model", "config", "data_dir")
+@settings_options("profile", "model", "config", "data_dir")
 def search(
     words: tuple[str, ...],
     servers: tuple[str, ...],

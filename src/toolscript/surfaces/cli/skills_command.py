@@ -49,7 +49,7 @@ def remove(folder: Path, **flags: Any) -> None:
 
 @skills.command("list")
 @output_option
-@settings_options("config", "data_dir")
+@settings_options("profile", "config", "data_dir")
 def list_skills(output: str, **flags: Any) -> None:
     """List every skill, and what was left out and why."""
     with connected(flags, only="", embed=False, skills="list_only") as client:
@@ -65,7 +65,7 @@ def list_skills(output: str, **flags: Any) -> None:
 @settings_options("limit", "threshold")
 @explain_option
 @output_option
-@settings_options("model", "config", "data_dir")
+@settings_options("profile", "model", "config", "data_dir")
 def search(words: tuple[str, ...], explain: bool, output: str, **flags: Any) -> None:
     """Find the skills that answer QUERY, each with its best passage."""
     query = " ".join(words)

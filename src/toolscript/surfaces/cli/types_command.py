@@ -30,7 +30,7 @@ filter_option = repeatable(
 )
 @click.option("--compact", is_flag=True, help="Shorter, to save a model's tokens.")
 @refresh_option
-@settings_options("config", "data_dir")
+@settings_options("profile", "config", "data_dir")
 def get_types(
     names: tuple[str, ...],
     lang: str,

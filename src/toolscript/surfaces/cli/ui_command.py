@@ -20,7 +20,7 @@ _POLL_S = 0.2
 
 @click.command()
 @click.option("--print", "print_only", is_flag=True, help="Print the link, and open nothing.")
-@settings_options("config", "data_dir")
+@settings_options("profile", "config", "data_dir")
 def ui(print_only: bool, **flags: Any) -> None:
     """Open the page of the gateway in a browser; start the gateway if none runs.
 

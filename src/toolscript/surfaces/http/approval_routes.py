@@ -99,7 +99,10 @@ async def permissions(app: App, request: Request) -> Any:
     tools = {tool.id: tool for tool in app.catalogue(grant_of(request)).tools()}
     return PermissionsAnswer(
         rules=[RuleAnswer.of(rule) for rules in files for rule in rules],
-        profiles={n: [RuleAnswer.of(rule) for rule in rules] for n, rules in profiles.items()},
+        profiles={
+            name: [RuleAnswer.of(rule) for rule in profile.rules]
+            for name, profile in profiles.items()
+        },
         remembered=list(remembered),
         outdated=[
             answer.id

@@ -31,7 +31,7 @@ async def graph(app: App, request: Request) -> Any:
     """What is used together: how much is known, and the strongest edges."""
     limit = parsed(request, EDGES, EDGES.default)
     learning = _learning(app)
-    grant = grant_of(request)
+    grant = app.catalogue(grant_of(request)).grant
     denied = app.permissions.denied(grant)
 
     def may_see(tool: str) -> bool:

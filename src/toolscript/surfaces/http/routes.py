@@ -165,6 +165,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
                 revocations=revocations,
                 refusals=refusals,
                 sessions=sessions,
+                profiles=lambda: app.permissions.written[1],
             ),
             Middleware(BodyLimit),
         ],

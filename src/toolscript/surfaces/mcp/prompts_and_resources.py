@@ -150,12 +150,13 @@ class PromptsAndResources:
 
     def _servers(self, grant: Grant) -> list[str]:
         """Returns the servers that work and that the caller may read all of."""
-        names = (each.name for each in self._app.catalogue(grant).servers() if each.works)
-        denies = self._app.permissions.denies_reading
+        catalogue, denies = self._app.catalogue(grant), self._app.permissions.denies_reading
         return [
-            name
-            for name in names
-            if grant.allows_server(name) and not denies(grant, tool_id(name, "*"))
+            each.name
+            for each in catalogue.servers()
+            if each.works
+            and catalogue.grant.allows_server(each.name)
+            and not denies(grant, tool_id(each.name, "*"))
         ]
 
     def _check(self, server: str, grant: Grant) -> None:

@@ -5,10 +5,11 @@ It stands before every route of the HTTP surface, those of MCP included.
 
 import hmac
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import anyio
 import msgspec
@@ -16,6 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.config.access_tokens import TokenStore
+from toolscript.config.permission_rules import check_profile
 from toolscript.errors import (
     AccessError,
     DatabaseUnavailableError,
@@ -37,6 +39,8 @@ from toolscript.types import ANONYMOUS, EVERYTHING, Grant
 log = logging.getLogger(__name__)
 PROFILE_HEADER = "toolscript-profile"
 """Names a profile of the configuration, whose rules hold for the request as well."""
+_PROFILE_PATH = re.compile(r"/mcp/p/([^/]+)(/.*)?")
+"""An address of MCP that names a profile: the rest is an address below ``/mcp``."""
 MAX_PROFILE_CHARS = 200
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ANY_HOST = ("*",)
@@ -189,6 +193,7 @@ class OriginGuard:
     anywhere: they hold a code.
 
     Below the page's address the cookie of one of the ``sessions`` counts like a token.
+    ``profiles`` returns the names of the profiles that requests may choose.
     """
 
     def __init__(  # noqa: PLR0913 - what the checks need
@@ -200,6 +205,7 @@ class OriginGuard:
         revocations: RevocationWatcher,
         refusals: Refusals,
         sessions: PageSessions[Access] | None = None,
+        profiles: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._app = app
         self._hosts = hosts
@@ -207,19 +213,21 @@ class OriginGuard:
         self._revocations = revocations
         self._refusals = refusals
         self._sessions = sessions
+        self._profiles = profiles
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
+        _read_profile(scope)
         request = HTTPConnection(scope)
         problem = self._problem(request)
         if problem:
             await refusal(*problem)(scope, receive, send)
             return
         try:
-            scope[ACCESS] = access = _with_profile(self._access_for(request), request)
+            scope[ACCESS] = access = self._with_profiles(self._access_for(request), request)
             HOLDER.set(access.holder)
         except ToolscriptError as error:
             await error_response(error)(scope, receive, send)
@@ -281,6 +289,21 @@ class OriginGuard:
             return None
         return self._sessions.find(request.cookies.get(cookie_name(request), ""))
 
+    def _with_profiles(self, access: Access, request: HTTPConnection) -> Access:
+        """Returns the access as the profiles that a request names narrow it.
+
+        Raises `UnknownNameError`, unless the request only asks whether the gateway lives.
+        """
+        values = filter(None, request.headers.getlist(PROFILE_HEADER))
+        names = tuple(unquote(value)[:MAX_PROFILE_CHARS] for value in values)
+        if not names or not access.holder:
+            return access
+        if request.url.path != HEALTH:
+            for name in names:
+                check_profile(name, self._profiles(), access.grant)
+        profiles = (*access.grant.profiles, *names)
+        return replace(access, grant=msgspec.structs.replace(access.grant, profiles=profiles))
+
     def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:
         host = request.headers.get("host", "")
         if not self._is_known_host(host):
@@ -310,18 +333,16 @@ class OriginGuard:
         return scheme in schemes and host == request.headers.get("host", "").lower()
 
 
+def _read_profile(scope: Scope) -> None:
+    """Moves a profile from the path of a request to its headers, which reach other replicas."""
+    if named := _PROFILE_PATH.fullmatch(scope["path"]):
+        scope["path"] = f"/mcp{named[2] or ''}"
+        scope["headers"] = [*scope["headers"], (PROFILE_HEADER.encode(), quote(named[1]).encode())]
+
+
 def _is_public(path: str) -> bool:
     """Whether a path is answered without a valid token, if only to say so."""
     return path in _PUBLIC or is_page(path)
-
-
-def _with_profile(access: Access, request: HTTPConnection) -> Access:
-    """Returns the access as the profile that a request names narrows it."""
-    profile = unquote(request.headers.get(PROFILE_HEADER, ""))[:MAX_PROFILE_CHARS]
-    if not profile or not access.holder:
-        return access
-    profiles = (*access.grant.profiles, profile)
-    return replace(access, grant=msgspec.structs.replace(access.grant, profiles=profiles))
 
 
 def _without_port(host: str) -> str:

@@ -17,7 +17,7 @@ from toolscript.surfaces.server.logs import REQUEST
 
 log = logging.getLogger(__name__)
 STREAM = "/stream"
-_STREAMS = re.compile(rf"/mcp(/[a-z-]+)?{STREAM}")
+_STREAMS = re.compile(rf"/mcp(/p/[^/]+)?(/[a-z-]+)?{STREAM}")
 _WATCHING = PROBES | {HEALTH}
 """Routes that supervisors ask, who are no clients."""
 CLOSING = "the gateway is closing down; try again"
