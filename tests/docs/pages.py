@@ -132,7 +132,8 @@ def check_command(mention: Mention) -> None:
         child = command.get_command(click.Context(command), words[0])
         assert child is not None, f"{mention}: there is no command {words[0]}"
         command, words = child, words[1:]
-    named = {word.partition("=")[0] for word in words if word.startswith("-")}
+    own = words[: words.index("--")] if "--" in words else words
+    named = {word.partition("=")[0] for word in own if word.startswith("-")}
     known = {spelling for parameter in command.params for spelling in parameter.opts}
     assert named <= known | {"--help", "-h"}, mention
     if mention.whole and not isinstance(command, click.Group):

@@ -346,7 +346,7 @@ class ScopedCatalogue:
 
     def _within(self, status: ServerStatus) -> ServerStatus:
         if not self.grant.is_owner:
-            status = replace(status, error=without_last_words(status.error))
+            status = replace(status, error=without_last_words(status.error), switches=())
         entry = self.gateway.catalogue.servers.get(status.name)
         if entry is None:
             return status

@@ -204,6 +204,8 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     base: Path | None,
     folder: Path = Path(),
     secret_version: Callable[[str], str] = lambda _: "",
+    *,
+    switch: bool | None = None,
 ) -> ServerSpec:
     """Returns the server that an entry describes.
 
@@ -214,6 +216,7 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
         base: The folder that the server runs in if the entry names none or a relative one.
         folder: The folder of the file.
         secret_version: Returns the version of a stored secret; see `SecretStore.version`.
+        switch: Whether the user has turned it on or off, whatever the entry says; None if neither.
 
     Raises:
         EntryError: The entry is wrong.
@@ -223,7 +226,7 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_show(raw)}; expected an object with command or url")
     reader = Entry(rewrite(cast("dict[str, Any]", raw)), environ)
-    if _is_off(reader):
+    if not switch and (switch is False or _is_off(reader)):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
     if mistake := misspelt(reader.raw, SERVER_KEYS, FOREIGN_KEYS):

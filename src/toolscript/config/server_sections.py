@@ -46,6 +46,16 @@ def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     return {name: {"disabled": True} if name in off else raw for name, raw in entries.items()}
 
 
+def keys_of(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Returns the keys on the way to each entry of a file by name; not to those in lists."""
+    return {
+        name: (*place.split("."), name)
+        for place, section in sections_of(document)
+        if isinstance(section, dict)
+        for name in cast("dict[str, Any]", section)
+    }
+
+
 def sections_of(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields each section with its key; that of a nested one has a dot."""
     for key in SECTIONS:

@@ -354,6 +354,7 @@ class Gateway:
             msgspec.structs.replace(
                 status_of(spec, self._catalogue.entry(spec.name), self._managed.get(spec.name)),
                 unread=self.config.unread.get(spec.name, ()),
+                switches=self.config.switches.get(spec.name, ()),
             )
             for spec in self.config.servers
         ]

@@ -24,7 +24,7 @@ _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
     is_flag=True,
     help="Show the memory and processor time of the processes that run.",
 )
-@settings_options("config", "data_dir")
+@settings_options("profile", "config", "data_dir")
 def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> None:
     """List the configured servers with state, number of tools, and problems."""
     with connected(flags, refresh=refresh, embed=False) as client:
@@ -45,7 +45,7 @@ def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> N
 @output_option
 @refresh_option
 @click.option("--notes", is_flag=True, help="Show only tools with something unusual in their text.")
-@settings_options("config", "data_dir")
+@settings_options("profile", "config", "data_dir")
 def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **flags: Any) -> None:
     """List every tool, or only those of SERVER."""
     with connected(flags, refresh=refresh, embed=False) as client:
@@ -69,7 +69,8 @@ def _description(tool: dict[str, Any]) -> str:
 
 def _row(server: dict[str, Any]) -> list[str]:
     problems = [server["error"]] if server["error"] else []
-    problems += [*server["unread"], *(f"left out {line}" for line in server["rejected"])]
+    problems += [*server["switches"], *server["unread"]]
+    problems += [f"left out {line}" for line in server["rejected"]]
     held = server["held"]
     problems += [f"{counted(held, 'tool')} held: toolscript review {server['name']}"] * bool(held)
     tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""

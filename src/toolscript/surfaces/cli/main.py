@@ -40,6 +40,10 @@ _COMMANDS = {
     "permissions": "Show the rules about calls, and take back answers.",
     "ask": "Let a language model answer with your tools.",
     "mcp": "Serve an MCP client over standard input and output.",
+    "add": "Add a server to your configuration.",
+    "remove": "Remove a server from your configuration.",
+    "enable": "Turn a server or tools on again.",
+    "disable": "Turn a server or tools off.",
     "auth": "Log in to a remote server.",
     "trust": "Let a project's configuration be used.",
     "secret": "Store the secrets that server entries name.",
@@ -66,6 +70,9 @@ _MODULES = {
     "approve": "review_command",
     "reject": "review_command",
     "permissions": "pending_command",
+    "remove": "add_command",
+    "enable": "switch_command",
+    "disable": "switch_command",
 }
 """The modules that are not called after their command."""
 _NAMES = {"exec": "execute", "eval": "evaluate_command"}

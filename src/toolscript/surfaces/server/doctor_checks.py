@@ -132,6 +132,7 @@ def server_finding(server: dict[str, Any]) -> Finding:
         advice = f"look at what has changed with: toolscript review {name}" if held else ""
         reordered = server.get("reordered", 0)
         found += f", {reordered} reordered: same words, other order" * bool(reordered)
+        found = "; ".join([found, *server["switches"]])
         ok = state == "disabled" or not left_out
         return Finding(what, ok, "; ".join([found, *left_out]), advice)
     advice = _ADVICE[state]

@@ -1,0 +1,189 @@
+"""Servers and tools are added, removed, turned off and on by commands, for every door at once."""
+
+import json
+import re
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from tests.stdio_sessions import session
+from tests.support import FUZZY, Cli, Scripted, fetch, stop_all, tool, until
+from tests.surfaces.sights import SIGHTS, Visitor, call
+from tests.surfaces.web.browser import Browser
+
+TOOLS = {"aardvark": ("northward", "southward"), "beetle": ("eastward",)}
+SWITCH = re.compile(r"\S+ is turned (?:on|off) \(back: [^)]*\)")
+"""The line about a switch that its owner reads."""
+ALL = {"northward", "southward", "eastward"}
+STEPS: dict[str, tuple[list[list[str]], set[str]]] = {
+    "a tool off": ([["disable", "aardvark__southward"]], ALL - {"southward"}),
+    "a tool on": ([["enable", "aardvark__southward"]], ALL),
+    "all off but one": (
+        [["disable", "aardvark:*"], ["enable", "aardvark__northward"]],
+        ALL - {"southward"},
+    ),
+    "a pattern on": ([["enable", "*vark__*"]], ALL),
+    "a server off": ([["disable", "bee*"]], ALL - {"eastward"}),
+    "a server on": ([["enable", "beetle"]], ALL),
+    "removed": ([["remove", "beetle"]], ALL - {"eastward"}),
+    "added": ([["add", "beetle", "--"]], ALL),
+}
+"""Commands in their order, and the tools that there are then."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Visitor]:
+    home = tmp_path_factory.mktemp("switches")
+    scripted = Scripted(home)
+    cli = Cli(home, FUZZY)
+    cli.configure(
+        **{
+            name: scripted(*(tool(each, f"Goes {each}") for each in tools))
+            for name, tools in TOOLS.items()
+        }
+    )
+    yield Visitor(cli, cli.start_gateway())
+    stop_all(json.loads(record.read_text("utf-8"))["pid"] for record in cli.records)
+
+
+def test_each_door_follows_each_command(place: Visitor) -> None:
+    """No door waits: when a command has ended, the gateway has taken it over."""
+    path = place.cli.home / ".toolscript.json"
+    beetle = json.loads(path.read_text("utf-8"))["mcpServers"]["beetle"]
+    for step, (commands, wanted) in STEPS.items():
+        for words in commands:
+            program = [beetle["command"], *beetle["args"]] if words[0] == "add" else []
+            done = place.cli(*words, *program)
+            assert done.returncode == 0, done.stderr
+        for name, door in SIGHTS.items():
+            text = SWITCH.sub("", door(place))
+            assert {each for each in ALL if each in text} == wanted, (step, name)
+        for server, tools in TOOLS.items():
+            for each in tools:
+                outcome = {"called" if each in wanted else "refused"}
+                assert call(place, f"{server}__{each}") == outcome, (step, each)
+
+
+@pytest.fixture
+def site(cli: Cli, scripted: Scripted) -> Cli:
+    """A gateway of two servers; the configuration disables the second."""
+    cli.env = FUZZY
+    one = scripted(tool("up"), tool("down"), starts=str(cli.home / "starts"))
+    cli.configure(one=one, two={**scripted(tool("left")), "disabled": True})
+    cli.start_gateway()
+    return cli
+
+
+def said(cli: Cli, *words: str) -> str:
+    done = cli(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(cli: Cli, *words: str) -> str:
+    done = cli(*words)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert done.stdout == ""
+    return done.stderr.removeprefix("toolscript: ").strip()
+
+
+def states(cli: Cli) -> dict[str, tuple[str, int]]:
+    listed = cli.json("list-servers")["servers"]
+    return {each["name"]: (each["state"], each["tools"]) for each in listed}
+
+
+def test_a_switch_is_shown_with_the_way_back(site: Cli) -> None:
+    """By the command, the lists, the doctor and the page; a call says who took the tool away."""
+    before = (site.home / ".toolscript.json").read_bytes()
+    line = "one__down is turned off (back: toolscript enable one__down)"
+    assert said(site, "disable", "one:down") == f"one: ready; 1 tool; {line}\n"
+    assert said(site, "disable", "one:down") == f"one: ready; 1 tool; {line}\n"
+    assert line in said(site, "list-servers")
+    doctor = site("doctor").stdout
+    assert [row.split()[0] for row in doctor.splitlines() if line in row] == ["server"]
+    assert "wrong" not in next(row for row in doctor.splitlines() if line in row)
+    page = Browser(site.record()["url"]).log_in(site).page("/ui/servers/one")
+    assert line in page.one("main").text
+    advice = "you have turned it off; turn it on with: toolscript enable one__down"
+    assert advice in site("call", "one__down").stderr
+    assert advice in said(site, "search", "down", "--why", "one__down", "--threshold", "0")
+    assert "one__down" not in json.dumps(fetch(site.record()["url"], "/servers")[1])
+    assert said(site, "enable", "one__down") == "one: ready; 2 tools\n"
+    assert (site.home / ".toolscript.json").read_bytes() == before
+
+
+def test_a_tool_is_turned_off_without_a_restart(site: Cli) -> None:
+    until((site.home / "starts").exists, "it has started")
+    before = (site.home / "starts").read_text("utf-8")
+    said(site, "disable", "one__*")
+    said(site, "enable", "one__up")
+    assert states(site)["one"] == ("ready", 1)
+    assert (site.home / "starts").read_text("utf-8") == before
+
+
+def test_a_server_that_its_entry_disables_is_turned_on(site: Cli) -> None:
+    line = "two is turned on (back: toolscript disable two)"
+    assert said(site, "enable", "two") == f"two: ready; 1 tool; {line}\n"
+    assert states(site)["two"] == ("ready", 1)
+    assert "two is turned off" in said(site, "disable", "two")
+    assert states(site)["two"] == ("disabled", 0)
+
+
+def test_a_server_that_needs_no_switch_has_none(site: Cli) -> None:
+    """Its entry counts again, so that later edits do."""
+    said(site, "disable", "one")
+    assert said(site, "enable", "on*") == "one: ready; 2 tools\n"
+    path = site.home / ".toolscript.json"
+    path.write_text(path.read_text("utf-8").replace('"command"', '"disabled":true,"command"', 1))
+    assert states(site)["one"] == ("disabled", 0)
+
+
+@pytest.mark.parametrize("verb", ["enable", "disable"])
+def test_what_does_not_exist_is_refused_with_the_nearest_names(site: Cli, verb: str) -> None:
+    assert "no server is called 'ones'; the nearest are: one" in refused(site, verb, "ones")
+    kind = "switch" if verb == "enable" else "tool"
+    assert f"no {kind} is called 'one__dwn'; the nearest are: one__down" in refused(
+        site, verb, "one__dwn"
+    )
+    assert "no server is called 'n'" in refused(site, verb, "n__*")
+    assert not [*site.home.rglob("switches-*.json")]
+
+
+def test_switches_hold_without_a_gateway(cli: Cli, scripted: Scripted) -> None:
+    cli.env = FUZZY
+    cli.configure(one=scripted(tool("up"), tool("down")))
+    assert "one__down is turned off" in said(cli, "disable", "one__down")
+    assert "one__down" not in said(cli, "list-tools")
+    assert "one__up" in said(cli, "list-tools")
+
+
+def test_switches_that_cannot_be_read_are_not_forgotten(site: Cli) -> None:
+    """They might have turned something off: the gateway goes on as before, a command says why."""
+    said(site, "disable", "one__down")
+    [path] = site.home.rglob("switches-*.json")
+    for content in ("{", '{"version": 2, "switches": {}}', '{"version": 1, "switches": []}'):
+        path.write_text(content, "utf-8")
+        done = site("list-tools")
+        assert "one__down" not in done.stdout
+        assert "delete it to turn on again what it turned off" in done.stderr
+    path.unlink()
+    assert "one__down" in said(site, "list-tools")
+
+
+def test_the_list_of_a_session_keeps_its_bytes(site: Cli) -> None:
+    """Another exposure's changes, and its client is told."""
+    with session(site) as plain, session(site, "--exposure", "all") as proxy:
+        before = plain.ask("tools/list")
+        assert len(proxy.ask("tools/list")["tools"]) == 3
+        said(site, "disable", "one__down")
+        said(site, "enable", "two")
+        until(lambda: _told(proxy), "it is told")
+        names = [each["name"] for each in proxy.ask("tools/list")["tools"]]
+        assert names == ["read_result", "one__up", "two__left"]
+        assert plain.ask("tools/list") == before
+        assert not _told(plain)
+
+
+def _told(one: Any) -> bool:
+    one.ask("ping")
+    return any(each.get("method", "").endswith("tools/list_changed") for each in one.others)
