@@ -8,8 +8,8 @@ import pytest
 from toolscript.storage.reversible_writes import FileChange, restore_all, write_all
 
 
-def write(tmp_path: Path, *changes: FileChange) -> list[str]:
-    return [reason for _, reason in write_all(tmp_path / "setup", changes)]
+def write(tmp_path: Path, *changes: FileChange, needed: Path | None = None) -> list[str]:
+    return [reason for _, reason in write_all(tmp_path / "setup", changes, needed)]
 
 
 @pytest.mark.requirement("setup:safe")
@@ -30,11 +30,12 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 
 
 @pytest.mark.requirement("setup:safe")
-def test_without_the_first_file_no_other_changes(tmp_path: Path) -> None:
+def test_without_the_needed_file_no_later_one_changes(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     first.write_bytes(b"other")
     second.write_bytes(b"now")
-    reasons = write(tmp_path, FileChange(first, None, b"x"), FileChange(second, b"now", b"x"))
+    changes = (FileChange(first, None, b"x"), FileChange(second, b"now", b"x"))
+    reasons = write(tmp_path, *changes, needed=first)
     assert reasons == ["it has changed meanwhile; run the command again"]
     assert second.read_bytes() == b"now"
 

@@ -8,7 +8,7 @@ gets an error instead.
 import codecs
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,37 +23,65 @@ _INDENTED = re.compile(r'\n([ \t]+)"')
 _BYTE_ORDER_MARK = "\ufeff"
 
 
+REMOVED: Any = object()
+"""The value of a key that is taken away."""
+
+
 def set_value(path: Path, data: bytes, keys: Sequence[str], value: Any) -> bytes:
-    """Returns a file's content with a value at a path of keys, replaced or added.
+    """Returns a file's content with a value at a path of keys; see `edit`."""
+    return edit(path, data, [(keys, value)])
+
+
+def remove_key(path: Path, data: bytes, keys: Sequence[str]) -> bytes:
+    """Returns a file's content without the key at a path of keys; see `edit`."""
+    return edit(path, data, [(keys, REMOVED)])
+
+
+def edit(path: Path, data: bytes, edits: Iterable[tuple[Sequence[str], Any]]) -> bytes:
+    """Returns a file's content with values replaced, added and taken away.
 
     Args:
         path: The file: TOML if its name says so, else JSON with comments.
         data: Its content; an empty file counts as an empty object.
-        keys: At least one; objects on the way that are missing are made.
-        value: A value of JSON.
+        edits: Paths of keys with values of JSON, or `REMOVED`. Objects on the way to a value that
+            are missing are made; a key that is not there need not be removed.
 
     Raises:
         ConfigSyntaxError: The content cannot be read, a value on the way is no object, or the
             change cannot be made without another one.
     """
-    if path.suffix != ".toml" and not data.removeprefix(codecs.BOM_UTF8).strip():
-        data = data.rstrip() + b"{}\n"
+    is_toml = path.suffix == ".toml"
+    if not is_toml and not data.removeprefix(codecs.BOM_UTF8).strip():
+        data = data.rstrip() + b"{\n}\n"
     document = parsed(path, data)
-    _parent(path, document, keys)[keys[-1]] = deepcopy(value)
-    return _apply(path, data, document, keys, value)
+    encoding = "utf-8"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+    text = data.decode(encoding)  # with the mark, which stays
+    for keys, value in edits:
+        if value is REMOVED and not _has(document, keys):
+            continue
+        parent = _parent(path, document, keys)
+        text = _change_toml(text, keys, value) if is_toml else _change_json(text, keys, value)
+        if value is REMOVED:
+            del parent[keys[-1]]
+        else:
+            parent[keys[-1]] = deepcopy(value)
+    try:
+        content = text.encode(encoding)
+        if parsed(path, content) == document:
+            return content
+    except (ConfigSyntaxError, UnicodeEncodeError):
+        pass
+    raise ConfigSyntaxError(f"{path} cannot be changed without changing more; edit it yourself")
 
 
-def remove_key(path: Path, data: bytes, keys: Sequence[str]) -> bytes:
-    """Returns a file's content without the key at a path of keys; unchanged if it is not there.
-
-    Takes and raises the same as `set_value`.
-    """
-    document = parsed(path, data)
-    parent = _parent(path, document, keys)
-    if keys[-1] not in parent:
-        return data
-    del parent[keys[-1]]
-    return _apply(path, data, document, keys)
+def _has(document: Any, keys: Sequence[str]) -> bool:
+    for key in keys:
+        if not isinstance(document, dict) or key not in document:
+            return False
+        document = cast("dict[str, Any]", document)[key]
+    return True
 
 
 def _parent(path: Path, document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
@@ -66,25 +94,7 @@ def _parent(path: Path, document: dict[str, Any], keys: Sequence[str]) -> dict[s
     return cast("dict[str, Any]", parent)
 
 
-def _apply(
-    path: Path, data: bytes, expected: dict[str, Any], keys: Sequence[str], *value: Any
-) -> bytes:
-    """Returns the content with a value, or without one; raises unless it is as expected."""
-    encoding = "utf-8"
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
-    text = data.decode(encoding)  # with the mark, which stays
-    change = _change_toml if path.suffix == ".toml" else _change_json
-    try:
-        content = change(text, keys, *value).encode(encoding)
-        if parsed(path, content) == expected:
-            return content
-    except (ConfigSyntaxError, UnicodeEncodeError):
-        pass
-    raise ConfigSyntaxError(f"{path}: {'.'.join(keys)} cannot be changed alone; edit it yourself")
-
-
-def _change_toml(text: str, keys: Sequence[str], *value: Any) -> str:
+def _change_toml(text: str, keys: Sequence[str], value: Any) -> str:
     import tomlkit  # noqa: PLC0415 - few files are TOML
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
@@ -97,21 +107,21 @@ def _change_toml(text: str, keys: Sequence[str], *value: Any) -> str:
             if key not in tables[-1]:
                 tables[-1][key] = tomlkit.table(is_super_table=True)
             tables.append(tables[-1][key])
-        if value and isinstance(value[0], dict):
-            table: Any = tomlkit.table()
-            table.update(value[0])
-            tables[-1][last] = table
-            table.add(tomlkit.nl())  # the next one does not begin at once
-        elif value:
-            tables[-1][last] = value[0]
-        else:
+        if value is REMOVED:
             del tables[-1][last]
             if above and not tables[-1]:  # it would vanish with its last table
                 tables[-2][above[-1]] = tomlkit.table()
+        elif isinstance(value, dict):
+            table: Any = tomlkit.table()
+            table.update(value)
+            tables[-1][last] = table
+            table.add(tomlkit.nl())  # the next one does not begin at once
+        else:
+            tables[-1][last] = value
         new = tomlkit.dumps(document).rstrip() + (text[len(text.rstrip()) :] or "\n")
         return mark + (re.sub("\r?\n", "\r\n", new) if "\r\n" in text else new)
-    except (TOMLKitError, ValueError) as error:
-        raise ConfigSyntaxError(str(error)) from None
+    except (TOMLKitError, ValueError):
+        return text  # which is noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,25 +134,28 @@ class _Member:
     end: int
 
 
-def _change_json(text: str, keys: Sequence[str], *value: Any) -> str:
-    commented = without_comments(text)
-    plain = without_trailing_commas(commented)
+def _change_json(text: str, keys: Sequence[str], value: Any) -> str:
+    try:
+        json.loads(text.removeprefix(_BYTE_ORDER_MARK))
+        commented = plain = text
+    except ValueError:
+        commented = without_comments(text)
+        plain = without_trailing_commas(commented)
     brace = plain.index("{")
     for depth, key in enumerate(keys):
         members = [*_members(plain, brace)]
         member = next((each for each in members if each.key == key), None)
         if member is None:
-            nested = value[0]
             for missing in reversed(keys[depth + 1 :]):
-                nested = {missing: nested}
-            return _insert(text, commented, brace, members, (key, nested))
+                value = {missing: value}
+            return _insert(text, commented, brace, members, (key, value))
         if depth < len(keys) - 1:
             brace = member.value
-        elif value:
-            new = _dump(text, value[0], _margin(text, member.begin))
-            return text[: member.value] + new + text[member.end :]
-        else:
+        elif value is REMOVED:
             return _remove(text, commented, members, members.index(member))
+        else:
+            new = _dump(text, value, _margin(text, member.begin))
+            return text[: member.value] + new + text[member.end :]
     raise AssertionError("a path has at least one key")
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from toolscript.config.client_servers import ClientServer
 from toolscript.config.clients import Client
-from toolscript.config.file_editor import remove_key, set_value
+from toolscript.config.file_editor import REMOVED, edit, set_value
 from toolscript.config.file_parser import parsed
 from toolscript.config.known_keys import SECTIONS
 from toolscript.errors import ConfigSyntaxError
@@ -20,7 +20,6 @@ from toolscript.text.secret_detection import argument_secrets, named_secrets, ur
 from toolscript.text.secret_shapes import AUTH_SCHEMES, SECRET_NAME
 
 _WORD = re.compile(r"[A-Za-z]+(?:[-_][A-Za-z]+)*")
-_EMPTY = b"{\n}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +127,9 @@ def _secret_name(text: str, value: str, taken: Mapping[str, str]) -> str:
 
 def add_servers(path: Path, data: bytes | None, entries: Mapping[str, dict[str, Any]]) -> bytes:
     """Returns the content of toolscript's file with more servers; raises `ConfigSyntaxError`."""
-    data = data or _EMPTY
-    section = next((key for key in SECTIONS if key in parsed(path, data)), SECTIONS[0])
-    for name, entry in entries.items():
-        data = set_value(path, data, (section, name), entry)
-    return data
+    data = data or b""
+    section = next((key for key in SECTIONS if key in _document(path, data)), SECTIONS[0])
+    return edit(path, data, [((section, name), entry) for name, entry in entries.items()])
 
 
 def connect(
@@ -154,15 +151,12 @@ def connect(
     Raises:
         ConfigSyntaxError: The file cannot be changed.
     """
-    is_toml = path.suffix == ".toml"
-    data = data if data and data.strip() else b"" if is_toml else _EMPTY
-    keys: tuple[str, ...] = ()
-    if command is not None:
-        keys, entry = client.entry(parsed(path, data), command)
-        data = set_value(path, data, keys, entry)
-    for server in taken:
-        data = data if server.keys == keys else remove_key(path, data, server.keys)
-    return data
+    data = data or b""
+    removed = [(server.keys, REMOVED) for server in taken]
+    if command is None:
+        return edit(path, data, removed)
+    keys, entry = client.entry(_document(path, data), command)
+    return edit(path, data, [(keys, entry), *(each for each in removed if each[0] != keys)])
 
 
 def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
@@ -170,8 +164,8 @@ def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
 
     Raises `ConfigSyntaxError` if the settings cannot be changed.
     """
-    data = data or _EMPTY
-    hooks: Any = parsed(path, data).get("hooks", {})
+    data = data or b""
+    hooks: Any = _document(path, data).get("hooks", {})
     hooks = cast("dict[str, Any]", hooks) if isinstance(hooks, dict) else {"UserPromptSubmit": 0}
     listed: Any = hooks.get("UserPromptSubmit", [])
     if not isinstance(listed, list):
@@ -180,6 +174,10 @@ def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
     if hook in listed:
         return data
     return set_value(path, data, ("hooks", "UserPromptSubmit"), [*listed, hook])
+
+
+def _document(path: Path, data: bytes) -> dict[str, Any]:
+    return parsed(path, data) if data.strip() else {}
 
 
 def find_secrets(servers: Iterable[ClientServer]) -> Iterator[str]:

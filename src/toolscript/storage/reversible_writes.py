@@ -66,15 +66,17 @@ def refusal(path: Path) -> str:
     return "" if status.st_mode & stat.S_IWUSR else "it is read-only"
 
 
-def write_all(folder: Path, changes: Sequence[FileChange]) -> Iterator[tuple[FileChange, str]]:
+def write_all(
+    folder: Path, changes: Sequence[FileChange], needed: Path | None = None
+) -> Iterator[tuple[FileChange, str]]:
     """Writes files in their order, and yields each with the reason if it was not written.
 
-    A file is not written if it has changed meanwhile, or for a reason that `refusal` gives. Nor are
-    those behind the first one, if that was not: the others rely on it.
+    A file is not written if it has changed meanwhile, or for a reason that `refusal` gives.
 
     Args:
         folder: Keeps the journals; see `restore_all`.
         changes: The files.
+        needed: The file on which those behind it rely: without it they are not written, either.
 
     Raises:
         OSError: The journal cannot be written; no file is changed then.
@@ -90,10 +92,10 @@ def write_all(folder: Path, changes: Sequence[FileChange]) -> Iterator[tuple[Fil
         atomic_files.write_atomically(journal / _JOURNAL, json.dumps(paths).encode())
         sync_directory(journal)
         sync_directory(folder)
-        for number, change in enumerate(changes):
+        for change in changes:
             reason = _replace(change.path, change.before, change.after)
             yield change, reason
-            if reason and not number:
+            if reason and change.path == needed:
                 return
 
 

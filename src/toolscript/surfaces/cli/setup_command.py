@@ -100,7 +100,7 @@ def setup(
     elif not dry_run:
         for name, value in values.items():
             store.set(name, value)
-        plan.has_refused |= _write(journals, changes)
+        plan.has_refused |= _write(journals, changes, plan.own)
     return 1 if plan.has_refused else 0
 
 
@@ -245,10 +245,10 @@ def _lines(data: bytes) -> list[str]:
     return data.decode(encoding, "replace").splitlines()
 
 
-def _write(journals: Path, changes: Sequence[FileChange]) -> bool:
+def _write(journals: Path, changes: Sequence[FileChange], own: Path) -> bool:
     """Writes the files and says so; returns whether one was left as it is."""
     has_failed = False
-    for change, reason in reversible_writes.write_all(journals, changes):
+    for change, reason in reversible_writes.write_all(journals, changes, own):
         if reason:
             has_failed = True
             note(f"{change.path} is not changed: {reason}")
