@@ -238,6 +238,13 @@ def test_nobody_is_surprised(cli: Cli) -> None:
     done = cli("setup", "--yes", "--client", "cursr")
     assert done.returncode == 2
     assert done.stderr.startswith("toolscript: no client is called 'cursr'; expected claude-code, ")
+    done = cli("setup", "--undo", "--dry-run")
+    assert (done.returncode, contents(cli.home)) == (2, before)
+    done = cli("setup", "--yes", env={"HOME": str(cli.home / "none")})
+    assert (done.returncode, done.stderr) == (
+        2,
+        "toolscript: there is no home directory; set HOME\n",
+    )
 
 
 def test_secrets_leave_the_files(cli: Cli) -> None:

@@ -74,6 +74,8 @@ def setup(
     paths = load_settings(flags).paths
     check_owner(paths.data_dir)
     store, journals = SecretStore(paths.data_dir), paths.data_dir / "setup"
+    if undo and dry_run:
+        raise InputError("--undo has no --dry-run: it leaves every file that has changed since")
     if undo:
         return _undo(journals, store)
     is_asked = not (yes or dry_run)
@@ -92,7 +94,7 @@ def setup(
     for change in () if yes else changes:
         _print_diff(change.path, change.before or b"", change.after, plan.secrets)
     if is_asked:
-        changes = [each for each in changes if click.confirm(f"Write {each.path}?", err=True)]
+        changes = [each for each in changes if _confirms(f"Write {each.path}?")]
         if entries and plan.own not in {change.path for change in changes}:
             raise InputError(f"nothing is written: the clients need the servers in {plan.own}")
     if not changes:
@@ -110,6 +112,8 @@ def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _P
     by_name = {client.name: client for client in CLIENTS}
     for unknown in (name for name in names if name not in by_name):
         raise InputError(f"no client is called {unknown!r:.60}; expected {', '.join(by_name)}")
+    if not home(os.environ):
+        raise InputError("there is no home directory; set HOME")
     plan = _Plan((cwd / config).absolute() if config else home_file(os.environ))
     data = _read_file(plan, plan.own)
     if store.names():
@@ -188,11 +192,15 @@ def _name_secrets(
     values: dict[str, str] = {}
     for server in [*entries]:
         entry, moved = move_secrets(server, entries[server], stored | values)
-        question = f"Move the secrets of {printable(server)} away ({', '.join(moved)})?"
-        if moved and (not is_asked or click.confirm(question, err=True)):
+        question = f"Move the secrets of {server} away ({', '.join(moved)})?"
+        if moved and (not is_asked or _confirms(question)):
             entries[server] = entry
             values |= moved
     return values
+
+
+def _confirms(question: str) -> bool:
+    return click.confirm(printable(question), err=True)
 
 
 def _changes(
