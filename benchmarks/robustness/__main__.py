@@ -12,6 +12,7 @@ from benchmarks.arguments import Parser
 from benchmarks.quality import datasets
 from benchmarks.quality.datasets import DataError, Dataset, Tool
 from benchmarks.quality.own import document, semantic
+from benchmarks.robustness import gamed
 from benchmarks.robustness.edits import SENTENCES, misspelled
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.retrieval.engine import SearchEngine
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--among", default="livemcpbench", metavar="SET", help="where nothing is to be found")
     add("--datasets", metavar="A,B", help="whose queries must survive; without it, all")
     add("--sample", type=int, default=250, metavar="N", help="at most N queries of each dataset")
+    add("--gamed", default="azure_mcp", metavar="A,B", help="beside which a hostile server stands")
     add("--lexical", action="store_true", help="without the model")
     parser.add_json()
     options = parser.parse_args(arguments)
@@ -66,7 +68,23 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     survivors = [_survivors(dataset, lexical=options.lexical) for dataset in loaded]
     survivors.append(_total(survivors))
     _table("survivors", ["dataset", "tools", "in the first 3", "returned"], survivors)
-    return {"names": names, "nothing": [nothing], "survivors": survivors}
+    hostile = [
+        {"dataset": name, **row}
+        for name in options.gamed.split(",")
+        for row in _gamed(options, name)
+    ]
+    return {"names": names, "nothing": [nothing], "survivors": survivors, "gamed": hostile}
+
+
+def _gamed(options: argparse.Namespace, name: str) -> list[dict[str, Any]]:
+    dataset = datasets.load(options.data / name)
+    asked = [(query.query, query.relevant) for query in dataset.queries]
+    rows = gamed.measure([document(tool) for tool in dataset.tools], asked, SEED)
+    print(f"\n### a hostile server beside {name}\n")
+    shown = ("style", "tools", "asked", "first", "in_three", "right_first")
+    report.table([*shown], [[str(row[key]) for key in shown] for row in rows])
+    sys.stdout.flush()
+    return rows
 
 
 def _engine(documents: Iterable[Document], *, lexical: bool) -> SearchEngine:

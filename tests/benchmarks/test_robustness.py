@@ -35,6 +35,7 @@ def test_names_typos_nonsense_and_survivors_are_counted(
     """search:exact, search:typo, search:calibrated"""
     written = data / "found.json"
     chosen = ["--data", str(data), "--names", "small", "--among", "small", "--datasets", "small"]
+    chosen += ["--gamed", "small"]
     assert main([*chosen, "--json", str(written)]) == 0
     found = json.loads(written.read_text("utf-8"))
     shares = {row["label"]: row["share"] for row in found["names"]}
@@ -43,6 +44,8 @@ def test_names_typos_nonsense_and_survivors_are_counted(
     assert found["nothing"][0]["asked"] == 200
     assert found["nothing"][0]["share"] >= 0.95
     assert found["survivors"][-1] == {"label": "all of them", "tools": 24, "asked": 1, "share": 1.0}
+    assert {row["asked"] for row in found["gamed"]} == {1}
+    assert found["gamed"][0]["first"] == 0
     assert "### survivors" in capsys.readouterr().out
 
 

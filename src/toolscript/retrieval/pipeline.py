@@ -7,7 +7,8 @@
     blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
                    `SUBQUERY_FLOOR` · subquery)
     score    = blended, raised for a named server and a shell, lowered for a tool that names its
-               successor (see `deprecated_tools`), at least a name's similarity
+               successor (see `deprecated_tools`), at least a name's similarity, lowered for a
+               server that imitates others (see `imitations`)
     reranked = score and what the graph expects of the context    (see `rerank`)
 
 The ratio is below 1 only if most of the question's words mean nothing to any
@@ -28,7 +29,7 @@ from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Mask, Plan, Query, QuestionWords, Ranking
 from toolscript.retrieval.deprecated_tools import prefer_successors
-from toolscript.retrieval.fusion import fuse, round_scores
+from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.profiles import Profile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
@@ -52,6 +53,10 @@ NAMED_SERVER, NAMED_SERVER_SPREAD = 0.4, 0.2
 """The score of a tool if only its server is known, and how much its meaning adds at most."""
 NAME_BOOST = 0.65
 """How far towards 1 a perfect lexical match that covers the whole name moves a score."""
+IMITATION = 0.5
+"""The share of its score that a tool keeps whose server imitates others."""
+BEFORE_IMITATIONS = 3
+"""Number of other servers' tools that come before it."""
 SUBQUERY_WEIGHT = 0.4
 """The share of the subqueries in the score of a question that has several."""
 SUBQUERY_FLOOR = 0.8
@@ -314,6 +319,25 @@ def pin_exact_names(trace: Trace) -> Column:
     return Column(final[None], evidence)
 
 
+def lower_imitations(trace: Trace) -> Column | None:
+    """Lower the tools of a server that imitates others, below the best three of other servers.
+
+    Those have to pass the threshold. A question that is a name alone means that tool.
+    """
+    semantic = trace.state.semantic
+    imitations = semantic.imitations(trace.visible) if semantic else None
+    if imitations is None or len(trace.query.original.split()) == 1:
+        return None
+    scores = trace.scores
+    is_other = ~imitations if trace.visible is None else ~imitations & trace.visible
+    best = np.sort(scores[is_other])[-BEFORE_IMITATIONS:]
+    bound = min(best[best >= trace.threshold], default=1.0) - 10.0**-DECIMALS
+    lowered = np.where(imitations, np.minimum(round_scores(IMITATION * scores), bound), scores)
+    text = "its server has tools like those of many others"
+    evidence = Evidence("imitation", text, "Resembles another server's tool")
+    return Column(lowered[None], lambda row: evidence if lowered[row] < scores[row] else None)
+
+
 def _name_matches(trace: Trace) -> dict[int, NameMatch]:
     query = trace.query
     found = trace.state.names.match([query.original, *query.subqueries], trace.visible)
@@ -334,5 +358,6 @@ STEPS = (
     infer_shell,
     prefer_successors,
     pin_exact_names,
+    lower_imitations,
     rerank_by_context,
 )
