@@ -110,6 +110,7 @@ def restore_all(folder: Path) -> Iterator[Restored]:
             results = [_restore(journal, *each) for each in enumerate(json.loads(paths or b"[]"))]
             yield from results
             if not any(result.reason for result in results):
+                (journal / _JOURNAL).unlink(missing_ok=True)  # so the rest is never half a journal
                 shutil.rmtree(journal)
 
 
