@@ -221,6 +221,15 @@ def test_any_schema_has_a_document(properties: object) -> None:
         (Grant(tools=("*__push",)), "git__push github__push", "git github time"),
         (Grant(servers=("time",), tools=("git__p*",)), "git__push time__now", "git time"),
         (Grant(servers=("Git",), tools=("git", "log", "git__LOG")), "", "git"),
+        (Grant(servers=("*",), within=(Grant(servers=("git",)),)), "git__log git__push", "git"),
+        (
+            Grant(
+                servers=("git*",),
+                within=(Grant(tools=("*__push",)), Grant(servers=("github", "time"))),
+            ),
+            "github__push",
+            "github",
+        ),
     ],
 )
 def test_a_grant_is_servers_and_tools_added_up(grant: Grant, tools: str, servers: str) -> None:

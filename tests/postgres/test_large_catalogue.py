@@ -30,7 +30,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.stored_search import StoredSearch
-from toolscript.types import SearchRequest
+from toolscript.types import Grant, SearchRequest
 
 TOLERANCE = 2e-4
 """Vectors in the database have half the digits."""
@@ -152,6 +152,19 @@ def test_a_search_by_words_and_one_of_some_servers_find_the_same(pair: Pair) -> 
     words = [replace(each, words_only=True, threshold=0.01) for each in asked()]
     some = [replace(each, servers=("git-1", "time-2", "shell-3")) for each in asked()]
     assert pair.equal([*words, *some]) >= 0.98
+
+
+def test_a_search_within_the_selections_of_profiles_finds_the_same(pair: Pair) -> None:
+    selection = Grant(servers=("git-1", "time-2"), tools=("shell-3__*",))
+    grants = (
+        Grant(servers=("*",), within=(selection,)),
+        Grant(servers=("*",), within=(Grant(servers=("*",)), selection)),
+        Grant(servers=("git-1",), tools=("shell-*",), within=(selection,)),
+    )
+    requests = [replace(each, grant=grant) for each in asked() for grant in grants]
+    assert pair.equal(requests) >= 0.98
+    hits = [hit for each in requests for hit in pair.engine.search(each).hits]
+    assert {hit.document.server for hit in hits} <= {"git-1", "time-2", "shell-3"}
 
 
 def test_a_rebuild_that_another_has_overtaken_leaves_the_index_of_that(

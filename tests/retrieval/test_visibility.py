@@ -41,15 +41,21 @@ def request(grant: Grant = EVERYTHING, **more: object) -> SearchRequest:
 @given(
     servers=st.lists(st.sampled_from(PATTERNS), max_size=3),
     tools=st.lists(st.sampled_from(PATTERNS), max_size=3),
+    within=st.lists(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2), max_size=2),
     hidden=st.sets(st.sampled_from([each.id for each in DOCUMENTS]), max_size=3),
     asked=st.lists(st.sampled_from(NAMES), max_size=2),
 )
 def test_rows_are_those_that_the_grant_allows_one_by_one(
-    servers: list[str], tools: list[str], hidden: set[str], asked: list[str]
+    servers: list[str],
+    tools: list[str],
+    within: list[list[str]],
+    hidden: set[str],
+    asked: list[str],
 ) -> None:
     """search:filter"""
     corpus = Corpus(DOCUMENTS)
-    grant = Grant(servers=tuple(servers), tools=tuple(tools))
+    selections = tuple(Grant(servers=tuple(each), tools=tuple(each)) for each in within)
+    grant = Grant(servers=tuple(servers), tools=tuple(tools), within=selections)
     wanted = request(grant, hidden=frozenset(hidden), servers=tuple(asked))
     visibility = Visibility(corpus)
     for _ in range(2):  # the second time it is remembered

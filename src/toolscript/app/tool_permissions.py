@@ -12,7 +12,6 @@ from toolscript.config.permission_rules import (
     decide,
     default_decision,
     literal,
-    narrow,
     sources_for,
 )
 from toolscript.config.servers import Config
@@ -54,7 +53,10 @@ class ToolPermissions:
 
     def narrow(self, grant: Grant) -> Grant:
         """Returns a grant within the selections that its profiles have now."""
-        return narrow(grant, self._gateway.config.profiles)
+        profiles = self._gateway.config.profiles
+        chosen = (profiles[name].selection for name in grant.profiles if name in profiles)
+        within = tuple(selection for selection in chosen if selection is not None)
+        return grant if within == grant.within else replace(grant, within=within)
 
     def rule(self, grant: Grant, tool: ToolSpec) -> PermissionRule | None:
         """Returns the rule that counts for a caller and a tool; None if there is none."""

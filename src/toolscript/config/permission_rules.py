@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, cast
 
 import msgspec
-from msgspec import structs
 
 from toolscript.errors import UnknownNameError
 from toolscript.text.display import printable
@@ -130,13 +129,6 @@ def check_profile(name: str, profiles: Iterable[str], grant: Grant = EVERYTHING)
         names = ", ".join(sorted(profiles)) or "none" if grant.is_everything else ""
         others = f"; there are: {names}" if names else ""
         raise UnknownNameError(f"no profile is called {printable(name, 100)!r}{others}")
-
-
-def narrow(grant: Grant, profiles: Mapping[str, Profile]) -> Grant:
-    """Returns a grant within the selections that its profiles have now."""
-    chosen = (profiles[name].selection for name in grant.profiles if name in profiles)
-    within = tuple(selection for selection in chosen if selection is not None)
-    return grant if within == grant.within else structs.replace(grant, within=within)
 
 
 def _most_specific(

@@ -93,7 +93,7 @@ def write_all(
         sync_directory(journal)
         sync_directory(folder)
         for change in changes:
-            reason = _replace(change.path, change.before, change.after)
+            reason = replace_file(change.path, change.before, change.after)
             yield change, reason
             if reason and change.path == needed:
                 return
@@ -124,7 +124,7 @@ def _restore(journal: Path, number: int, name: str) -> Restored:
         if now != after:
             return Restored(path, "it is no longer as it was written", after)
         if before is not None:
-            return Restored(path, _replace(path, after, before))
+            return Restored(path, replace_file(path, after, before))
         reason = refusal(path)
         if not reason:
             path.unlink()
@@ -133,7 +133,7 @@ def _restore(journal: Path, number: int, name: str) -> Restored:
         return Restored(path, error.strerror or str(error))
 
 
-def _replace(path: Path, before: bytes | None, after: bytes) -> str:
+def replace_file(path: Path, before: bytes | None, after: bytes) -> str:
     """Replaces a file's content and keeps its mode; returns why it was left as it is."""
     if reason := refusal(path):
         return reason

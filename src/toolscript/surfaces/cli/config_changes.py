@@ -1,7 +1,6 @@
 """Changes a configuration file for a command, and shows how the servers are doing then."""
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +16,8 @@ from toolscript.config.servers import config_of
 from toolscript.config.settings import PathSettings, load_settings
 from toolscript.config.trust import ProjectFile, TrustStore, read_file
 from toolscript.errors import ConfigUntrustedError, InputError
-from toolscript.storage.atomic_files import may_exist, replacing, resolved
+from toolscript.storage.atomic_files import may_exist, resolved
+from toolscript.storage.reversible_writes import replace_file
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.text.display import counted, printable
@@ -44,7 +44,6 @@ class ConfigFile:
         self.path = (project_file(here, os.environ) or here / FILE_NAME) if project else own
         self.exists = may_exist(self.path)
         self.data = read_file(self.path)[0] if self.exists else b""
-
         document = parsed(self.path, self.data) if self.data.strip() else {}
         self.places = keys_of(document)
         """The keys on the way to each server's entry, by name."""
@@ -83,19 +82,13 @@ class ConfigFile:
     def replace(self, data: bytes) -> None:
         """Replaces the content. A project's file stays trusted if it was, or is new.
 
-        Keeps the file's mode, and a link in its place. Raises `InputError` if another program has
-        changed it meanwhile.
+        Keeps a link in its place. Raises `InputError` if it may not be written, or another program
+        has changed it meanwhile.
         """
         was_trusted = self._project and (not self.exists or self._is_trusted())
-        if may_exist(self.path) != self.exists or (
-            self.exists and read_file(self.path)[0] != self.data
-        ):
-            raise InputError(f"{self.path} was changed just now; nothing was written; try again")
-        target = resolved(self.path)
-        with replacing(target) as temporary:
-            temporary.write_bytes(data)
-            if self.exists:
-                shutil.copymode(target, temporary)
+        before = self.data if self.exists else None
+        if reason := replace_file(resolved(self.path), before, data):
+            raise InputError(f"{self.path} was not changed: {reason}")
         if was_trusted:
             file = ProjectFile.read(self.path)
             if file.data == data and not file.flaw:

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import click
 
-from toolscript.config.file_editor import remove_key, set_value
+from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.known_keys import EXCLUDE_KEYS, SWITCH_KEYS
 from toolscript.config.locations import switches_file
 from toolscript.config.servers import Config
@@ -111,25 +111,19 @@ def _refuse(kind: str, name: str, names: Sequence[str], advice: str) -> NoReturn
 
 def _turn_in_file(file: ConfigFile, pattern: str, servers: Sequence[str], *, on: bool) -> None:
     """Writes ``disabled`` or ``excludeTools`` into the entries of a file."""
-    data, tool = file.data, pattern.partition(SEPARATOR)[2]
+    edits: list[tuple[Sequence[str], Any]] = []
+    tool = pattern.partition(SEPARATOR)[2]
     for name in servers:
-        keys, found = file.entry(name)
-        if tool and found is None:
+        keys, entry = file.entry(name)
+        if not tool:
+            off = [key for key, value in SWITCH_KEYS.items() if (entry or {}).get(key) is value]
+            switches = [(*keys, key) for key in off] if len(off) < len(entry or {}) else [keys]
+            edits += [(each, REMOVED) for each in switches] if on else [((*keys, "disabled"), True)]
+            continue
+        if entry is None:
             raise InputError(f"{file.path} has no server {name!r}; leave --project out")
-        entry = found or {}
-        lists = {key: entry[key] for key in EXCLUDE_KEYS if tool and entry.get(key)}
-        for key, tools in lists.items():
-            kept = [each for each in tools if not matches(each, (tool,))]
-            data = set_value(file.path, data, [*keys, key], kept)
-            lists[key] = kept
-        off = [key for key, value in SWITCH_KEYS.items() if not tool and entry.get(key) is value]
-        for key in off:
-            data = remove_key(file.path, data, [*keys, key])
-        if on and len(off) == len(entry):  # it said nothing else
-            data = remove_key(file.path, data, keys)
-        elif not on and tool:
-            excluded = [*lists.get("excludeTools", ()), tool]
-            data = set_value(file.path, data, [*keys, "excludeTools"], excluded)
-        elif not on:
-            data = set_value(file.path, data, [*keys, "disabled"], value=True)
-    file.replace(data)
+        tools = [each for key in EXCLUDE_KEYS for each in entry.get(key) or ()]
+        excluded = [each for each in tools if not matches(each, (tool,))] + ([] if on else [tool])
+        edits += [((*keys, key), REMOVED) for key in EXCLUDE_KEYS[1:]]
+        edits.append(((*keys, EXCLUDE_KEYS[0]), excluded or REMOVED))
+    file.replace(edit(file.path, file.data, edits))
