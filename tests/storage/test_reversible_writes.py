@@ -56,3 +56,14 @@ def test_several_changes_go_back_to_the_first(tmp_path: Path) -> None:
     assert [result.reason for result in restore_all(tmp_path / "setup")] == ["", ""]
     assert not path.exists()
     assert [*restore_all(tmp_path / "setup")] == []
+
+
+@pytest.mark.requirement("setup:safe")
+def test_half_a_journal_is_none(tmp_path: Path) -> None:
+    """A process that writes or deletes one may be killed before the end."""
+    path, half = tmp_path / "a", tmp_path / "setup" / "00000000000000000001"
+    half.mkdir(parents=True)
+    (half / "0.before").write_bytes(b"before")
+    assert write(tmp_path, FileChange(path, None, b"1")) == [""]
+    assert [result.reason for result in restore_all(tmp_path / "setup")] == [""]
+    assert [each.name for each in (tmp_path / "setup").iterdir()] == [".lock"]
