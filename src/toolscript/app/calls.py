@@ -90,8 +90,9 @@ class Calls:
             raise DeniedError(f"{tool.id} is for the page of {tool.server}, not for models")
         if checked:
             arguments = await check_foreign_arguments(tool.id, tool.input_schema, arguments)
+        arguments = tool.arguments(arguments)
         await self._permit(tool, arguments, caller, catalogue, session)
-        params = {"name": tool.name, "arguments": dict(arguments), **more}
+        params = {"name": tool.original.name, "arguments": arguments, **more}
         learn = partial(self._learn, history or SessionHistory(), tool.id, grant)
         try:
             with tool_call(tool.server, tool.name) as current:

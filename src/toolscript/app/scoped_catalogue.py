@@ -121,7 +121,12 @@ class ScopedCatalogue:
     def reordered(self) -> list[str]:
         """Returns the ids of tools accepted with lists in another order; none but for the owner."""
         servers = self.gateway.catalogue.servers.values() if self.grant.is_owner else ()
-        return [tool_id(entry.name, tool) for entry in servers for tool in entry.reordered]
+        return [
+            tool.id
+            for entry in servers
+            for tool in self.gateway.catalogue.tools_of(entry.name).tools
+            if tool.original.name in entry.reordered
+        ]
 
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
@@ -289,9 +294,10 @@ class ScopedCatalogue:
     def _chosen(self, name: str) -> list[ToolSpec]:
         """The tool of this id, or the tools of this server."""
         catalogue = self.gateway.catalogue
-        entry = catalogue.servers.get(name)
         tool = catalogue.find(name)
-        found = entry.tools if entry else (tool,) if tool else ()
+        found = (tool,) if tool else ()
+        if name in catalogue.servers:
+            found = catalogue.tools_of(name).tools
         allows = self._allows()
         return [tool for tool in found if allows(tool.id)]
 
@@ -347,11 +353,11 @@ class ScopedCatalogue:
     def _within(self, status: ServerStatus) -> ServerStatus:
         if not self.grant.is_owner:
             status = replace(status, error=without_last_words(status.error), switches=())
-        entry = self.gateway.catalogue.servers.get(status.name)
-        if entry is None:
+        catalogue = self.gateway.catalogue
+        if status.name not in catalogue.servers:
             return status
         allows = self._allows()
-        theirs = sum(allows(tool.id) for tool in entry.tools)
+        theirs = sum(allows(tool.id) for tool in catalogue.tools_of(status.name).tools)
         if self.grant.is_whole:
             return replace(status, tools=theirs)
         return replace(status, tools=theirs, rejected=(), held=0, reordered=0)

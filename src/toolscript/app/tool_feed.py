@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
-from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
+from toolscript.gateway.tool_repairs import RepairedTools
 from toolscript.graph.inference import inferred
 from toolscript.graph.learning import Learning
 from toolscript.types import Document, ToolSpec
@@ -28,10 +29,10 @@ class _Read:
     """See `inferred`, which looks within a server only."""
 
     @classmethod
-    def of(cls, entry: ServerEntry) -> "_Read":
-        specs = (*entry.tools, *(held.pinned for held in entry.held))
+    def of(cls, shown: RepairedTools) -> "_Read":
+        specs = (*shown.tools, *(held.pinned for held in shown.held))
         documents = tuple(Document.of(spec) for spec in specs if spec.is_for_models)
-        return cls(entry.tools, entry.held, documents, inferred(entry.tools))
+        return cls(shown.tools, shown.held, documents, inferred(shown.tools))
 
 
 class ToolFeed:
@@ -67,10 +68,10 @@ class ToolFeed:
         self._read = {
             name: known
             if (known := self._read.get(name)) is not None
-            and known.tools is entry.tools
-            and known.held is entry.held
-            else _Read.of(entry)
-            for name, entry in catalogue.servers.items()
+            and known.tools is shown.tools
+            and known.held is shown.held
+            else _Read.of(shown)
+            for name, shown in ((name, catalogue.tools_of(name)) for name in catalogue.servers)
         }
         if self._learning is not None:
             needs = (read.needs for read in self._read.values())

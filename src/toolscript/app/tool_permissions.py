@@ -118,7 +118,8 @@ class ToolPermissions:
             if known is not None and known.catalogue.servers.get(name) is entry:
                 by_server[name] = known.by_server[name]
                 continue
-            rules = ((t.id, decide(sources, t.id, t.tool_class)) for t in entry.tools)
+            tools = catalogue.tools_of(name).tools
+            rules = ((t.id, decide(sources, t.id, t.tool_class)) for t in tools)
             denied = (each for each, rule in rules if rule and rule.decision == "deny")
             by_server[name] = tuple(filter(grant.allows, denied))
         return _Denied(

@@ -5,6 +5,7 @@ from copy import copy
 from typing import Any, cast
 
 from toolscript.config.known_keys import ALIASES, UNREAD_KEYS
+from toolscript.config.tool_repairs import describe_unread_repairs
 
 
 def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
@@ -51,6 +52,7 @@ def describe_unread(raw: dict[str, Any]) -> Iterator[str]:
     for key, consequence in UNREAD_KEYS.items():
         if key in entry:
             yield f"{key} is not read: {consequence}"
+    yield from describe_unread_repairs(raw.get("tools"))
     for alias, key in ALIASES.items():
         if alias in entry and key in entry and not isinstance(raw[key], dict):
             yield f"{alias} is not read beside {key}"

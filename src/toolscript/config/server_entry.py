@@ -26,6 +26,7 @@ from toolscript.config.known_keys import (
     listed,
     misspelt,
 )
+from toolscript.config.tool_repairs import RepairError, class_of_hints, read_repairs
 from toolscript.config.variables import PATTERN, VariableError, Variables
 from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
@@ -39,6 +40,7 @@ from toolscript.types import (
     OAuthClient,
     OutputStep,
     Protocol,
+    Repair,
     ServerSpec,
     Start,
     ToolClass,
@@ -234,13 +236,18 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     reader.own = _environment(reader, base, folder)
     url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
     transport = _transport(reader, reader.text(url_key))
+    try:
+        repairs = read_repairs(reader.raw.get("tools"))
+    except RepairError as mistake:
+        raise EntryError(str(mistake)) from None
     return ServerSpec(
         name=name,
         transport=transport,
         include_tools=_read_included(reader),
         exclude_tools=_read_excluded(reader),
         pin_tools=reader.texts("pinTools") or (),
-        classes=_classes(reader),
+        classes=_classes(reader, repairs),
+        repairs=repairs,
         auto_approve=_auto_approve(reader),
         hold_reordered=reader.flag("holdReordered"),
         protocol=cast("Protocol", reader.choice("protocol", "auto", "legacy") or "auto"),
@@ -280,13 +287,18 @@ def _read_excluded(reader: Entry) -> tuple[str, ...]:
     return tuple(tool for key in EXCLUDE_KEYS for tool in reader.texts(key) or ())
 
 
-def _classes(reader: Entry) -> dict[str, ToolClass]:
-    """Returns the classes that an entry gives tools, by names or patterns of names."""
+def _classes(reader: Entry, repairs: Mapping[str, Repair]) -> dict[str, ToolClass]:
+    """Returns the classes that an entry gives tools, by names or patterns of names.
+
+    The hints of a repair are a class, too, if no other one is stated for the tool's name.
+    """
     stated = reader.mapping("class")
     for pattern in (each for each, given in stated.items() if given not in TOOL_CLASSES):
         expected = f"expected one of {', '.join(TOOL_CLASSES)}"
         raise EntryError(f"class.{pattern[:60]} is {_show(stated[pattern])}; {expected}")
-    return cast("dict[str, ToolClass]", stated)
+    hinted = {name: class_of_hints(repair) for name, repair in repairs.items()}
+    classes = {name: hint for name, hint in hinted.items() if hint} | stated
+    return cast("dict[str, ToolClass]", classes)
 
 
 def _in_both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

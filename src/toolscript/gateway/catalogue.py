@@ -1,7 +1,7 @@
 """An immutable snapshot of every tool of every server, and the names of the tools."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,11 @@ from toolscript.gateway.definitions.comparison import (
     Seniority,
     trust_of,
 )
-from toolscript.types import SEPARATOR, ServerSpec, ServerState, ToolSpec, Trust, tool_id
+from toolscript.gateway.tool_repairs import RepairedTools, repair_tools
+from toolscript.types import SEPARATOR, Repair, ServerSpec, ServerState, ToolSpec, Trust, tool_id
 
 
-class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """The state of one server, in a catalogue and in a snapshot file."""
 
     name: str
@@ -25,6 +26,7 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The digest of its `ServerSpec`. Any other makes the entry stale."""
     state: ServerState
     tools: tuple[ToolSpec, ...] = ()
+    """The tools as the server lists them."""
     error: str = ""
     since: str = ""
     version: str = ""
@@ -41,41 +43,62 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     reordered: tuple[str, ...] = ()
     """The names of those that were accepted with their lists in another order."""
 
+    def apply(self, repairs: Mapping[str, Repair]) -> RepairedTools:
+        """Returns the tools as callers see them; the same object for the same repairs."""
+        known: tuple[Mapping[str, Repair], RepairedTools] | None = vars(self).get("_repaired")
+        if known is None or known[0] != repairs:
+            known = repairs, repair_tools(self.tools, self.held, repairs)
+            vars(self)["_repaired"] = known
+        return known[1]
+
 
 @dataclass(frozen=True)
 class Catalogue:
     """All servers' entries by name. A change makes a new catalogue."""
 
     servers: Mapping[str, ServerEntry]
+    repairs: Mapping[str, Mapping[str, Repair]] = field(
+        default_factory=dict[str, Mapping[str, Repair]]
+    )
+    """The repairs of tools by server, then by the server's name of the tool."""
 
     @classmethod
-    def of(cls, entries: Iterable[ServerEntry]) -> "Catalogue":
-        """Returns a catalogue of these entries."""
-        return cls({entry.name: entry for entry in sorted(entries, key=lambda e: e.name)})
+    def of(
+        cls,
+        entries: Iterable[ServerEntry],
+        repairs: Mapping[str, Mapping[str, Repair]] | None = None,
+    ) -> "Catalogue":
+        """Returns a catalogue of these entries, with the repairs of their tools."""
+        by_name = {entry.name: entry for entry in sorted(entries, key=lambda e: e.name)}
+        return cls(by_name, repairs or {})
+
+    def tools_of(self, server: str) -> RepairedTools:
+        """Returns the tools of a server as callers see them."""
+        return self.servers[server].apply(self.repairs.get(server, {}))
 
     @cached_property
     def tools(self) -> dict[str, ToolSpec]:
         """Every tool by its id, in the order of the ids."""
-        tools = {tool.id: tool for entry in self.servers.values() for tool in entry.tools}
+        tools = {tool.id: tool for name in self.servers for tool in self.tools_of(name).tools}
         ids = sorted(tools)
         return tools if ids == list(tools) else {each: tools[each] for each in ids}
 
     @cached_property
     def held(self) -> dict[str, HeldTool]:
         """Every tool that waits for approval, by its id, in the order of the ids."""
-        held = {each.tool.id: each for entry in self.servers.values() for each in entry.held}
+        held = {each.tool.id: each for name in self.servers for each in self.tools_of(name).held}
         return dict(sorted(held.items()))
 
     def trust(self, tool: ToolSpec) -> Trust:
         """Returns whether a tool's definition is new, has changed lately, or is long known."""
-        entry = self.servers[tool.server]
-        trust = trust_of(entry.recent.get(tool.name))
-        return "reordered" if trust == "pinned" and tool.name in entry.reordered else trust
+        entry, name = self.servers[tool.server], tool.original.name
+        trust = trust_of(entry.recent.get(name))
+        return "reordered" if trust == "pinned" and name in entry.reordered else trust
 
     def accepted_at(self, identifier: str) -> int:
         """Returns the Unix time at which a tool was first accepted; 0 if none is known."""
         tool = self.tools.get(identifier)
-        return self.servers[tool.server].seniority.since(tool.name) if tool else 0
+        return self.servers[tool.server].seniority.since(tool.original.name) if tool else 0
 
     @cached_property
     def exposed(self) -> dict[str, str]:
@@ -100,13 +123,14 @@ class Catalogue:
 
     def replacing(self, entry: ServerEntry) -> "Catalogue":
         """Returns this catalogue with one server's entry replaced or added."""
-        return Catalogue.of({**self.servers, entry.name: entry}.values())
+        return Catalogue.of({**self.servers, entry.name: entry}.values(), self.repairs)
 
     def keeping(self, specs: Mapping[str, ServerSpec]) -> "Catalogue":
-        """Returns this catalogue with only these servers, and their tools' classes by these."""
+        """Returns this catalogue with only these servers, and the classes and repairs of these."""
         entries = self.servers.items()
         return Catalogue.of(
-            _classify(entry, specs[name]) for name, entry in entries if name in specs
+            (_classify(entry, specs[name]) for name, entry in entries if name in specs),
+            {name: spec.repairs for name, spec in specs.items() if spec.repairs},
         )
 
 

@@ -81,7 +81,8 @@ class Gateway:
         self._projects = {project}
         self._tasks: TaskGroup | None = None
         self._logs = logs
-        self._catalogue = ObservableCatalogue(known)
+        repairs = {spec.name: spec.repairs for spec in config.servers if spec.repairs}
+        self._catalogue = ObservableCatalogue(Catalogue(known.servers, repairs))
         wanted = [spec for spec in enabled(config) if policy.only in {None, spec.name}]
         self._managed = {spec.name: self._manage(spec) for spec in wanted}
         self._approval = DefinitionApproval(pins, self._catalogue, self._managed)
@@ -243,7 +244,7 @@ class Gateway:
     def result_limit(self, tool: ToolSpec) -> int:
         """Returns how many characters of a tool's result a model gets."""
         managed = self._managed.get(tool.server)
-        return managed.spec.result_limit(tool.name) if managed else RESULT_LIMIT
+        return managed.spec.result_limit(tool.original.name) if managed else RESULT_LIMIT
 
     def pinned(self) -> list[ToolSpec]:
         """Returns the tools that the configuration pins, by id: models always see them."""
@@ -251,12 +252,14 @@ class Gateway:
         return [
             tool
             for tool in self.catalogue.tools.values()
-            if any(fnmatchcase(tool.name, pattern) for pattern in pins.get(tool.server, ()))
+            if any(
+                fnmatchcase(tool.original.name, pattern) for pattern in pins.get(tool.server, ())
+            )
         ]
 
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
-        return await self._approval.versions(tool)
+        return await self._approval.versions(tool.original)
 
     async def approve(self, held: Sequence[HeldTool]) -> None:
         """Accepts the definitions of held tools, which can be found and called from now on.
@@ -289,7 +292,8 @@ class Gateway:
 
     def _by_server(self, held: Sequence[HeldTool]) -> list[tuple[ServerSpec, list[HeldTool]]]:
         specs = [s for s in self.config.servers if s.name in self.catalogue.servers]
-        chosen = [(s, [each for each in held if each.tool.server == s.name]) for s in specs]
+        own = [msgspec.structs.replace(each, tool=each.tool.original) for each in held]
+        chosen = [(s, [each for each in own if each.tool.server == s.name]) for s in specs]
         return [(spec, tools) for spec, tools in chosen if tools]
 
     def _manage(self, spec: ServerSpec) -> ManagedServer:
@@ -387,6 +391,9 @@ class Gateway:
         held = self.catalogue.held.get(tool_id(server, tool))
         if held is not None:
             return held_message(held)
+        for each in self.catalogue.tools.values():
+            if each.own is not None and (each.server, each.own.name) == (server, tool):
+                return f"the configuration calls it {each.id}"
         if not spec.offers(tool):
             return f"includeTools or excludeTools keeps it out of {server}"
         return f"the server {server} offers no tool of that name"

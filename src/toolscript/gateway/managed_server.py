@@ -73,7 +73,7 @@ def status_of(
         error=entry.error,
         since=entry.since,
         version=entry.version,
-        rejected=entry.rejected,
+        rejected=(*entry.rejected, *entry.apply(spec.repairs).problems),
         held=len(entry.held),
         reordered=len(entry.reordered),
         snapshot=managed is None or not managed.reported,

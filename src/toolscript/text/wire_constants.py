@@ -39,3 +39,6 @@ ANSWER_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/runtime/tools.py": {"module": str, "usage": str, "tools": list},
 }
 """The fields by which an answer is known as a gateway's: any program may answer at an address."""
+
+REPAIRED = "repaired by the configuration; its server calls it"
+"""The words before a repaired tool's name as its server has it."""

@@ -10,6 +10,7 @@ from toolscript.types.grants import (
     PermissionRule,
     owned,
 )
+from toolscript.types.repairs import ArgumentRepair, Repair
 from toolscript.types.search import (
     MAX_CHOICES,
     MAX_DOCUMENT_CHARS,
@@ -74,6 +75,7 @@ __all__ = [
     "SEPARATOR",
     "SKILLS",
     "TOOL_CLASSES",
+    "ArgumentRepair",
     "ClassSource",
     "Decision",
     "Document",
@@ -88,6 +90,7 @@ __all__ = [
     "Protocol",
     "Related",
     "Relations",
+    "Repair",
     "ScoreChange",
     "SearchRequest",
     "SearchResult",

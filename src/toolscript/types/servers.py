@@ -18,6 +18,7 @@ from toolscript.text.secret_detection import (
 )
 from toolscript.text.wire_constants import TOOL_CLASSES, ToolClass
 from toolscript.types.patterns import matches, matching_values
+from toolscript.types.repairs import Repair
 from toolscript.types.tools import sha256_of
 
 Transport = Literal["stdio", "http", "sse"]
@@ -65,6 +66,8 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Names or patterns of the tools that models always see."""
     classes: dict[str, ToolClass] = {}
     """The classes of tools by their names or patterns of names."""
+    repairs: dict[str, Repair] = {}
+    """Repairs of tools, by the server's names for them."""
     auto_approve: bool = False
     """Whether changed definitions of its tools are accepted without a person."""
     hold_reordered: bool = False
@@ -151,11 +154,13 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the fields, without the versions of secrets: the same means the same server.
+        """SHA-256 over the fields: the same digest means the same server.
 
-        Gateways on several machines have the same server with secrets of their own.
+        Repairs do not count, since the server knows nothing of them; nor do versions of secrets,
+        which gateways on several machines have of their own.
         """
-        return sha256_of({**msgspec.to_builtins(self), "secret_versions": None})
+        uncounted = {"repairs": None, "secret_versions": None}
+        return sha256_of({**msgspec.to_builtins(self), **uncounted})
 
     def is_started_as(self, other: "ServerSpec") -> bool:
         """Whether an instance of the other one need not be started anew for this one."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -11,6 +11,7 @@ import msgspec
 from toolscript.errors import InputError
 from toolscript.text.tool_class_guess import guess_class
 from toolscript.text.wire_constants import ToolClass
+from toolscript.types.repairs import Repair
 from toolscript.types.tool_definitions import tool_fields
 
 SEPARATOR = "__"
@@ -77,7 +78,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     server: str
     """The server's name in the configuration."""
     name: str
-    """The name that its server calls it by."""
+    """Its name; the server has another one for a tool that the configuration renames."""
     title: str = ""
     """Its name for people."""
     description: str = ""
@@ -92,6 +93,10 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """The class that the configuration gives it; no part of its definition."""
     meta: dict[str, Any] | None = None
     """The server's ``_meta``, for clients; no part of its definition."""
+    repair: Repair | None = None
+    """The repair that the other fields already have; None for a tool as its server lists it."""
+    own: "ToolSpec | None" = None
+    """The server's own definition of a repaired tool."""
 
     @classmethod
     def of(cls, source: Callable[..., Any] | Any, server: str = "tools") -> "ToolSpec":
@@ -110,6 +115,15 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     def id(self) -> str:
         """``server__tool``."""
         return tool_id(self.server, self.name)
+
+    @property
+    def original(self) -> "ToolSpec":
+        """The tool as its server lists it, which gateways store, compare and pin."""
+        return self.own or self
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that the server gets of a call with these."""
+        return self.repair.complete(dict(given)) if self.repair else dict(given)
 
     @property
     def is_for_models(self) -> bool:
@@ -145,6 +159,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     def digest(self) -> str:
         """SHA-256 over the definition: a changed description or schema changes it."""
         fields = msgspec.to_builtins(self)
-        for name in ("config_class", "meta"):
+        for name in ("config_class", "meta", "own"):
             fields.pop(name, None)
         return sha256_of(fields)

@@ -27,8 +27,10 @@ def normal_form(tool: ToolSpec) -> Definition:
     """Returns a tool's name, texts, schemas and annotations without meaningless differences.
 
     White space in texts is folded, keys and sets are sorted, and empty fields are left out.
-    Characters that cannot be seen stay: they mean something to a model.
+    Characters that cannot be seen stay: they mean something to a model. Of a repaired tool it is
+    the definition of its server.
     """
+    tool = tool.original
     fields = {
         "name": tool.name,
         "title": folded(tool.title),

@@ -71,8 +71,9 @@ def is_reordered(before: Definition, after: Definition) -> bool:
 
 
 def definition_digest(tool: ToolSpec) -> str:
-    """Returns a digest that stands for a tool's id and definition, in any order."""
-    return sha256_of([tool.id, ignore_order(normal_form(tool))])[:DIGEST_CHARS]
+    """Returns a digest that stands for a tool's id, definition and repair, in any order."""
+    repair = [tool.repair] if tool.repair else []
+    return sha256_of([tool.id, ignore_order(normal_form(tool)), *repair])[:DIGEST_CHARS]
 
 
 def _sort_enumerations(text: str) -> str:

@@ -9,6 +9,7 @@ from toolscript.surfaces.cli.gateway_client import target
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json, print_text
 from toolscript.text.display import counted, printable
+from toolscript.text.wire_constants import REPAIRED
 from toolscript.types import as_id, split_tool_id
 
 
@@ -27,7 +28,8 @@ def describe(tool: str, output: str, **flags: Any) -> None:
     if output == "json":
         print_json(answer)
         return
-    facts = (answer["title"], answer["toolClass"], answer["trust"], answer.get("warning"))
+    repaired = f"{REPAIRED} {answer['ownName']}" if "ownName" in answer else ""
+    facts = (answer["title"], answer["toolClass"], answer["trust"], answer.get("warning"), repaired)
     click.secho(printable(answer["toolId"]), bold=True)
     click.echo(printable(", ".join(filter(None, facts))))
     print_text(f"\n{answer['description'] or 'It has no description.'}\n\nIt takes:")

@@ -13,6 +13,7 @@ from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
 from toolscript.text.display import harmless, printable
+from toolscript.text.wire_constants import REPAIRED
 from toolscript.types import SEPARATOR
 
 _SEEN = re.compile(r"(.+)@([0-9a-f]{32})", re.DOTALL)
@@ -105,6 +106,8 @@ def _print_held(held: dict[str, Any]) -> None:
     click.secho(printable(held["toolId"]), bold=True)
     click.echo(f"  digest: {printable(held['digest'])}")
     click.echo("  " + printable(f"{held['why']}"))
+    if "ownName" in held:
+        click.echo("  " + printable(f"{REPAIRED} {held['ownName']}"))
     if held["launch"]:
         click.echo("  " + printable(f"before: {held['launchBefore'] or '(unknown)'}"))
         click.echo("  " + printable(f"now:    {held['launch']}"))

@@ -44,6 +44,9 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     class_source: Annotated[ClassSource, about("Who says so; `guess`: nobody, but its name does.")]
     trust: Annotated[Trust, about("Whether its definition is new or has changed lately.")]
     warning: str | UnsetType = UNSET
+    own_name: Annotated[
+        str | UnsetType, about("If the configuration repairs it: what its server calls it.")
+    ] = UNSET
     title: str
     description: str
     input_schema: dict[str, Any]
@@ -362,6 +365,7 @@ def tool_answer(tool: KnownTool, notes: Mapping[str, tuple[Note, ...]] | None) -
         class_source=spec.class_source,
         trust=tool.trust,
         warning=name_warning(spec.name, META_TOOLS) or UNSET,
+        own_name=spec.own.name if spec.own else UNSET,
         title=spec.title,
         description=spec.description,
         input_schema=spec.input_schema,

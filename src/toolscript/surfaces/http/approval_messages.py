@@ -69,6 +69,9 @@ class HeldAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     tool_id: str
     server_name: str
+    own_name: Annotated[
+        str | UnsetType, about("If the configuration repairs it: what its server calls it.")
+    ] = UNSET
     digest: Annotated[str, about("Stands for this definition in a decision about it.")]
     reason: HoldReason
     why: Annotated[str, about("The reason as a clause.")]

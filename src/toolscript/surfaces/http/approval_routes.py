@@ -44,8 +44,8 @@ async def review(app: App, request: Request) -> Any:
 def reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
     """Returns the tools that wait for approval, each compared with what was accepted. Blocks."""
     held = catalogue.held()
-    notes = catalogue.notes([each.tool for each in held])
-    answers = [_answer_held(each, notes.get(each.tool.id, ())) for each in held]
+    notes = catalogue.notes([each.tool.original for each in held])
+    answers = [_answer_held(each, notes.get(each.tool.original.id, ())) for each in held]
     reordered = catalogue.reordered()
     return ReviewAnswer(held=answers, total_held=len(held), reordered=reordered)
 
@@ -134,6 +134,7 @@ def _answer_held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:
     return HeldAnswer(
         tool_id=held.tool.id,
         server_name=held.tool.server,
+        own_name=held.tool.own.name if held.tool.own else UNSET,
         digest=held.digest,
         reason=held.reason,
         why=held.why,

@@ -11,7 +11,7 @@ from toolscript.app.searching import Found
 from toolscript.codegen.api_definitions import Format, define_tools
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
 from toolscript.text.names import name_warning
-from toolscript.text.wire_constants import META_TOOLS
+from toolscript.text.wire_constants import META_TOOLS, REPAIRED
 from toolscript.types import (
     ClassSource,
     Explanation,
@@ -43,6 +43,9 @@ class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Trust | UnsetType, about("Whether its definition is new or has changed lately.")
     ] = UNSET
     warning: Annotated[str | UnsetType, about("What is unusual about the tool's name.")] = UNSET
+    own_name: Annotated[
+        str | UnsetType, about("If the configuration repairs it: what its server calls it.")
+    ] = UNSET
     confidence: Ratio
     reason: str
     description: str
@@ -156,7 +159,9 @@ def search_answer(
 
 def _miss(miss: MissExplanation, known: Mapping[str, KnownTool]) -> MissAnswer:
     hit = _tool_hit(miss.hit, known) if miss.hit else None
-    return MissAnswer(tool_id=miss.id, verdict=miss.verdict, rank=miss.rank, hit=hit)
+    repaired = f"; {REPAIRED} {hit.own_name}" if hit and hit.own_name is not UNSET else ""
+    verdict = f"{miss.verdict}{repaired}"
+    return MissAnswer(tool_id=miss.id, verdict=verdict, rank=miss.rank, hit=hit)
 
 
 def _hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool) -> ToolHit | SkillHit:
@@ -176,6 +181,7 @@ def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -
         class_source=tool.spec.class_source if tool else UNSET,
         trust=tool.trust if tool else UNSET,
         warning=name_warning(hit.document.name, META_TOOLS) or UNSET,
+        own_name=tool.spec.own.name if tool and tool.spec.own else UNSET,
         confidence=hit.score,
         reason=hit.reason,
         description=hit.document.description,
