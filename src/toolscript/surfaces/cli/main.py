@@ -44,6 +44,7 @@ _COMMANDS = {
     "remove": "Remove a server from your configuration.",
     "enable": "Turn a server or tools on again.",
     "disable": "Turn a server or tools off.",
+    "hook": "Name the tools that fit a prompt, for Claude Code.",
     "auth": "Log in to a remote server.",
     "trust": "Let a project's configuration be used.",
     "secret": "Store the secrets that server entries name.",
@@ -91,7 +92,8 @@ _MEANT: dict[str, list[str]] = {
 }
 """The commands that users mean by some other words."""
 _ASKING = {
-    *("search", "list-servers", "list-tools", "describe", "logs", "get-types", "call", "activity")
+    *("search", "list-servers", "list-tools", "describe", "logs", "get-types", "call", "activity"),
+    "hook",
 }
 """Commands that have nothing to log unless no gateway runs; see `connect.connected`."""
 
