@@ -102,6 +102,16 @@ def select(text: str, path: str) -> Iterator[bytes]:
     return _select(text.encode(), _steps(path))
 
 
+def select_value(text: str, path: str) -> tuple[list[bytes], bool]:
+    """Returns the values at a path as JSON, and whether the path is for one value alone.
+
+    See `select`. Raises `ArgumentsError`.
+    """
+    steps = _steps(path)
+    is_one = all(step.key is not None or step.is_one for step in steps)
+    return list(_select(text.encode(), steps)), is_one
+
+
 def _steps(path: str) -> list[_Step]:
     rest = path.strip().removeprefix("$")
     steps: list[_Step] = []

@@ -41,6 +41,7 @@ from toolscript.retrieval.profiles import (
     RequestDefaults,
 )
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
+from toolscript.surfaces.mcp.result_references import has_references, replace_references
 from toolscript.surfaces.mcp.result_truncation import read_more, shorten
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, SEARCH, SKILLS
@@ -298,7 +299,7 @@ class ToolEndpoint:
     ) -> _Raw:
         call = self._app.call(
             name,
-            arguments,
+            await self._resolve(arguments, context),
             context.caller,
             context.grant,
             history=context.session.history,
@@ -311,6 +312,17 @@ class ToolEndpoint:
         answer = self._fit(name, call, context, is_listed=is_listed)
         history, grant = context.session.history, context.grant
         return await audited(self._app, name, arguments, grant, history, answer, is_read=True)
+
+    async def _resolve(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        """Returns arguments in which parts of stored results have the places of references."""
+        if not has_references(arguments):
+            return arguments
+
+        def load(handle: str) -> bytes:
+            return self._app.results.get(context.owner, handle.rpartition("-")[2])
+
+        replace_all = partial(replace_references, arguments, load)
+        return await anyio.to_thread.run_sync(replace_all, limiter=_ONE_AT_A_TIME)
 
     async def _fit(
         self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
