@@ -137,15 +137,17 @@ def leaks(shown: str) -> list[str]:
     return sorted(part for part in parts() if part in plain)
 
 
-def process_list() -> Iterator[str]:
-    """The arguments and environments of all processes that may be looked at, but the server's."""
+def process_list(cli: Cli) -> Iterator[str]:
+    """The arguments and environments of a home's processes; of the server the arguments alone."""
+    gateway = str(cli.record()["pid"])
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             arguments = (folder / "cmdline").read_bytes().decode(errors="replace")
             environ = (folder / "environ").read_bytes().decode(errors="replace")
         except OSError:  # it has ended, or is another user's
             continue
-        yield arguments if "telling.py" in arguments else arguments + environ
+        if folder.name == gateway or str(cli.home) in arguments + environ:
+            yield arguments if "telling.py" in arguments else arguments + environ
 
 
 def test_nothing_of_a_stored_secret_comes_out(cli: Cli, scripted: Scripted) -> None:
@@ -182,7 +184,9 @@ def test_nothing_of_a_stored_secret_comes_out(cli: Cli, scripted: Scripted) -> N
         argument = {"name": "a", "value": ""}
         shown["MCP completion"] = one.ask("completion/complete", ref=ref, argument=argument)
     assert hashes == {k: hashlib.sha256(v.encode()).hexdigest() for k, v in TOLD.items()}
-    shown["process list"] = "\n".join(process_list())
+    listed = [*process_list(cli)]
+    assert len(listed) >= 3, "both servers and the gateway"
+    shown["process list"] = "\n".join(listed)
     for path in ("/servers", "/health", "/tools", "/activity", "/servers/log?server=told"):
         shown[path] = fetch(url, path, headers=owner)[1]
     shown["tells"] = post(url, "/tools/told__tell", {})[1]
