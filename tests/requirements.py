@@ -119,6 +119,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "setup:safe": Requirement(
         "No kill, link or change by another program loses a file; nothing is written unasked.",
     ),
+    "config:switches": Requirement(
+        "Servers are added, removed, turned off and on by commands, at once and at every door.",
+    ),
+    "config:profiles": Requirement(
+        "A profile has an address, and says what is found at every door; it widens no token.",
+    ),
     "upstream:transports": Requirement(
         "stdio, streamable HTTP, SSE; OAuth for remote servers.",
     ),

@@ -54,6 +54,7 @@ def words(text: str) -> set[str]:
     return {word for word in EVERY if word in text}
 
 
+@pytest.mark.requirement("config:profiles")
 @pytest.mark.parametrize("profile", SEEN)
 @pytest.mark.parametrize("door", SIGHTS)
 def test_a_profile_limits_what_a_door_shows(place: Visitor, door: str, profile: str) -> None:
@@ -71,6 +72,7 @@ def test_a_tool_outside_a_profile_is_not_called(place: Visitor, profile: str) ->
             assert call(under(place, profile), f"{server}__{name}") == {wanted}
 
 
+@pytest.mark.requirement("config:profiles")
 @pytest.mark.parametrize("door", SIGHTS)
 def test_a_token_and_a_profile_intersect(place: Visitor, door: str) -> None:
     """A token of two tools, under a profile that has one of them and another tool."""
@@ -114,6 +116,7 @@ def test_a_profile_that_does_not_exist_is_named_with_the_others(place: Visitor) 
         assert (done.returncode, done.stderr) == (2, f"toolscript: {told}\n"), command
 
 
+@pytest.mark.requirement("config:profiles")
 def test_each_session_has_its_own_profile_and_follows_its_changes(
     cli: Cli, scripted: Scripted
 ) -> None:

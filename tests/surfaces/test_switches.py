@@ -46,6 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Visitor]:
     stop_all(json.loads(record.read_text("utf-8"))["pid"] for record in cli.records)
 
 
+@pytest.mark.requirement("config:switches")
 def test_each_door_follows_each_command(place: Visitor) -> None:
     """No door waits: when a command has ended, the gateway has taken it over."""
     path = place.cli.home / ".toolscript.json"
@@ -92,6 +93,7 @@ def states(cli: Cli) -> dict[str, tuple[str, int]]:
     return {each["name"]: (each["state"], each["tools"]) for each in listed}
 
 
+@pytest.mark.requirement("config:switches")
 def test_a_switch_is_shown_with_the_way_back(site: Cli) -> None:
     """By the command, the lists, the doctor and the page; a call says who took the tool away."""
     before = (site.home / ".toolscript.json").read_bytes()
@@ -157,6 +159,7 @@ def test_switches_hold_without_a_gateway(cli: Cli, scripted: Scripted) -> None:
     assert "one__up" in said(cli, "list-tools")
 
 
+@pytest.mark.requirement("config:switches")
 def test_switches_that_cannot_be_read_are_not_forgotten(site: Cli) -> None:
     """They might have turned something off: the gateway goes on as before, a command says why."""
     said(site, "disable", "one__down")

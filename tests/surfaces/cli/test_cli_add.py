@@ -112,6 +112,7 @@ def test_a_server_goes_where_the_others_are(cli: Cli, home: Path, program: list[
     assert "one" not in toml.read_text("utf-8")
 
 
+@pytest.mark.requirement("config:switches")
 def test_the_outcome_is_told(cli: Cli, home: Path, locked: str) -> None:
     """A login that is needed, a program that is not there; the entry is written all the same."""
     key = ("--header", "X-Team: ours", "--type", "http")
@@ -154,6 +155,7 @@ def test_an_entry_that_cannot_be_read_is_not_written(
     assert path.read_bytes() == before
 
 
+@pytest.mark.requirement("config:switches")
 def test_a_project_stays_trusted_only_if_it_was(
     cli: Cli, home: Path, program: list[str], scripted: Scripted
 ) -> None:
