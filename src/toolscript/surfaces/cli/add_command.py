@@ -1,13 +1,15 @@
 """``toolscript add`` and ``toolscript remove``."""
 
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from toolscript.config.file_editor import remove_key, set_value
 from toolscript.config.settings import load_settings
-from toolscript.errors import InputError, UnknownNameError
+from toolscript.errors import GatewayMissingError, InputError, UnknownNameError
 from toolscript.surfaces.cli.config_changes import ConfigFile, project_option, report
+from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.options import repeatable, settings_options
 from toolscript.text.display import printable
 
@@ -70,6 +72,8 @@ def remove(name: str, project: bool, **flags: Any) -> None:
         advice = not_known("server", name, [*file.places], "see: toolscript list-servers")
         raise UnknownNameError(f"{file.path}: {advice}")
     file.replace(remove_key(file.path, file.data, keys))
+    with suppress(GatewayMissingError):
+        gateway(flags)  # has taken it over when this returns
     click.echo(printable(f"removed {name} from {file.path}"))
 
 
