@@ -15,7 +15,7 @@ import pytest
 from tests.hostile.redaction_corpus import CASES, SHORT, leaked, spellings
 from tests.stdio_sessions import said, session
 from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, fetch, post, until
-from toolscript.config.secret_store import SecretStore, resolve_secrets, secret_texts
+from toolscript.config.secret_store import SecretStore, resolve_secrets
 from toolscript.config.server_entry import EntryError, server
 from toolscript.config.trust import describe
 from toolscript.errors import UpstreamError
@@ -48,7 +48,7 @@ def test_no_spelling_of_a_stored_secret_is_shown(secret: str, store: SecretStore
     resolved = resolve_secrets(spec, store)
     assert resolved.spec.env == {"FLAVOUR": secret}
     for how, line in spellings(secret).items():
-        for hidden in (resolved.secrets, secret_texts(spec, store)):
+        for hidden in (resolved.secrets, resolve_secrets(spec, store, asks=False).secrets):
             assert not leaked(secret, redact(line, hidden)), (how, line)
 
 
@@ -79,7 +79,7 @@ def test_a_secret_that_is_not_there_is_named(store: SecretStore) -> None:
     assert str(caught.value) == (
         "needs the secret git.hub-1; store it with: toolscript secret set git.hub-1"
     )
-    assert secret_texts(spec, store) == spec.secrets
+    assert resolve_secrets(spec, store, asks=False).secrets == spec.secrets
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ its owner may read. The file also has the names, and for each a version: a rando
 whenever the value is, so that a running gateway learns of a change without reading any value.
 """
 
-import re
 import secrets
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,8 +66,6 @@ class SecretStore:
         """The file."""
         self._records = FileRecords(self.path.parent)
         self._service = f"toolscript {data_dir}"
-        self._cached: tuple[str, _SecretFile] | None = None
-        """The stamp of the last reading, and the file; set at once, as several threads ask."""
         self._from_keyring: dict[str, str] = {}
         """Values by the version of their secret."""
 
@@ -152,38 +149,27 @@ class SecretStore:
     @contextmanager
     def _changing(self) -> Generator[_SecretFile]:
         """Yields the file for changes, which are written unless the block raises."""
-        try:
-            with self._records.locked(_FILE):
-                file = self._decode()
-                yield file
-                self._records.write(_FILE, msgspec.json.encode(file))
-        except OSError as error:
-            raise self._unusable(error) from None
+        with self._using_file(), self._records.locked(_FILE):
+            file = self._read()
+            yield file
+            self._records.write(_FILE, msgspec.json.encode(file))
 
     def _read(self) -> _SecretFile:
-        """Returns the file, which nobody may change; reads it only if it is another one now."""
-        current, cached = self._records.stamp(_FILE), self._cached
-        if cached is None or cached[0] != current:
-            try:
-                cached = self._cached = current, self._decode()
-            except OSError as error:
-                raise self._unusable(error) from None
-        return cached[1]
-
-    def _decode(self) -> _SecretFile:
         check_owner(self._data_dir)
-        content = self._records.read(_FILE)
-        try:
-            return (
-                _SecretFile() if content is None else msgspec.json.decode(content, type=_SecretFile)
-            )
-        except (ValueError, RecursionError):  # its message may quote a value
-            raise SecretStoreError(
-                f"{self.path} is damaged; delete it, and set the secrets again"
-            ) from None
+        with self._using_file():
+            content = self._records.read(_FILE) or b"{}"
+            return msgspec.json.decode(content, type=_SecretFile)
 
-    def _unusable(self, error: OSError) -> SecretStoreError:
-        return SecretStoreError(f"{self.path} cannot be used: {error.strerror or error}")
+    @contextmanager
+    def _using_file(self) -> Generator[None]:
+        """Raises `SecretStoreError` if the file cannot be used, with no content of it."""
+        try:
+            yield
+        except OSError as error:
+            raise SecretStoreError(f"{self.path}: {error.strerror or error}") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            message = f"{self.path} is damaged; delete it, and set the secrets again"
+            raise SecretStoreError(message) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,63 +177,48 @@ class ResolvedServer:
     """A server with the values of its secrets, for its start alone: nobody may keep or show it."""
 
     spec: ServerSpec
-    stored: tuple[str, ...]
+    stored: tuple[str, ...] = ()
     """The texts of the values that must not be shown, and the secret parts of each value."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """All texts of the server that must not be shown."""
-        return redactable((*self.spec.secrets, *self.stored)) if self.stored else self.spec.secrets
+        return redactable((*self.spec.secrets, *self.stored))
 
 
-def resolve_secrets(spec: ServerSpec, store: SecretStore) -> ResolvedServer:
+def resolve_secrets(spec: ServerSpec, store: SecretStore, *, asks: bool = True) -> ResolvedServer:
     """Returns a server with each secret's value in the place of its variable.
 
+    Args:
+        spec: The server.
+        store: Has the values.
+        asks: Whether the server is to be started, so that a keyring may ask its user. If it is
+            not, variables of secrets that this process has not had stay.
+
     Raises:
-        UpstreamError: A secret has no value.
+        UpstreamError: A secret has no value, and the server is to be started.
         SecretStoreError: The secrets cannot be read.
     """
-    values: dict[str, str] = {}
-    for name in spec.secret_versions:
-        value = store.get(name)
-        if value is None:
-            raise UpstreamError(
-                f"needs the secret {name}; store it with: toolscript secret set {name}"
-            )
-        values[name] = value
-    return _fill(spec, values)
-
-
-def secret_texts(spec: ServerSpec, store: SecretStore) -> tuple[str, ...]:
-    """Returns the texts of a server that must not be shown, without asking a keyring."""
-    values: dict[str, str] = {}
-    for name in spec.secret_versions:
-        with suppress(SecretStoreError):
-            values[name] = store.get(name, asks=False) or ""
-    return _fill(spec, {name: value for name, value in values.items() if value}).secrets
-
-
-def _fill(spec: ServerSpec, values: Mapping[str, str]) -> ResolvedServer:
+    values = {name: store.get(name, asks=asks) for name in spec.secret_versions}
+    for name in (name for name, value in values.items() if value is None and asks):
+        raise UpstreamError(f"needs the secret {name}; store it with: toolscript secret set {name}")
     if not values:
-        return ResolvedServer(spec, ())
+        return ResolvedServer(spec)
 
     def fill(text: str, spell: Callable[[str], str] = str) -> str:
-        def value(match: re.Match[str]) -> str:
-            name = match["name"]
-            return spell(values[name]) if name in values else match[0]
+        return SECRET_VARIABLE.sub(lambda m: spell(values.get(m["name"]) or "") or m[0], text)
 
-        return SECRET_VARIABLE.sub(value, text)
-
+    texts = (text for value in values.values() if value for text in (value, *value_secrets(value)))
+    stored = redactable(texts)
     filled = msgspec.structs.replace(
         spec,
         env={name: fill(text) for name, text in spec.env.items()},
         headers={name: fill(text) for name, text in spec.headers.items()},
         args=tuple(map(fill, spec.args)),
         url=fill(spec.url, partial(quote, safe="")),
+        hidden=(*spec.hidden, *stored),
     )
-    texts = (text for value in values.values() for text in (value, *value_secrets(value)))
-    stored = redactable(texts)
-    return ResolvedServer(msgspec.structs.replace(filled, hidden=(*spec.hidden, *stored)), stored)
+    return ResolvedServer(filled, stored)
 
 
 def check_secret_name(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from toolscript.config.secret_store import SecretStore, secret_texts
+from toolscript.config.secret_store import SecretStore, resolve_secrets
 from toolscript.config.servers import Config
-from toolscript.errors import InputError, NotConnectedError, NotOwnerError
+from toolscript.errors import InputError, NotConnectedError, NotOwnerError, SecretStoreError
 from toolscript.gateway.base import (
     Caller,
     Connect,
@@ -216,7 +217,11 @@ class Gateway:
     def secrets_of(self, server: str) -> tuple[str, ...]:
         """Returns the secrets of a server's entry and the stored ones: none may be shown."""
         spec = next((spec for spec in self.config.servers if spec.name == server), None)
-        return secret_texts(spec, self._secrets) if spec else ()
+        if spec is None:
+            return ()
+        with suppress(SecretStoreError):
+            return resolve_secrets(spec, self._secrets, asks=False).secrets
+        return spec.secrets
 
     def log(self, server: str, count: int) -> tuple[Path, list[str]]:
         """Returns the file of what a server wrote on standard error, and its last lines.

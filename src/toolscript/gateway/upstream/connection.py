@@ -124,7 +124,9 @@ class McpUpstream:
             admit=self._admit,
             is_repeatable=self._is_repeatable,
         )
-        self._output = OutputFilter(spec.output, self._secrets, lambda: self._sessions.stored)
+        self._output = OutputFilter(
+            spec.output, self._secrets, lambda: self._sessions.resolved.stored
+        )
 
     @property
     def _is_stale(self) -> bool:
@@ -197,7 +199,7 @@ class McpUpstream:
 
     async def _invitation(self, caller: Caller) -> str:
         """Begins a login, and returns the instruction for its user; empty if it cannot begin."""
-        address = await self._shared.logins.address(self._sessions.resolved)
+        address = await self._shared.logins.address(self._sessions.resolved.spec)
         if not address:
             return ""
         if caller.opens_addresses:
@@ -389,7 +391,7 @@ class McpUpstream:
         return redact(text, self._secrets())
 
     def _secrets(self) -> tuple[str, ...]:
-        return (*self._sessions.secrets, *(self._login.secrets if self._login else ()))
+        return (*self._sessions.resolved.secrets, *(self._login.secrets if self._login else ()))
 
     def _note_failure(self, error: BaseException) -> str:
         """Returns one line, without secrets, about the failure.

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from toolscript.config.secret_store import SecretStore, resolve_secrets
+from toolscript.config.secret_store import ResolvedServer, SecretStore, resolve_secrets
 from toolscript.config.settings import GatewaySettings
 from toolscript.errors import UpstreamError
 from toolscript.gateway.diagnosis import is_closed
@@ -64,12 +64,8 @@ class SessionFactory:
     ) -> None:
         self._spec = spec
         self._store = store
-        self.stored: tuple[str, ...] = ()
-        """The texts of the stored secrets with which the server was started."""
-        self.resolved = spec
+        self.resolved = ResolvedServer(spec)
         """The server, with the secrets with which it was started."""
-        self.secrets = spec.secrets
-        """All texts that the server may know and nobody may be shown."""
         self._stderr = stderr
         self._reaper = reaper
         self._login = login
@@ -123,11 +119,9 @@ class SessionFactory:
 
     def _resolve(self) -> ServerSpec:
         """Returns the server with its secrets' values; a keyring may take a while."""
-        resolved = resolve_secrets(self._spec, self._store)
-        self.resolved, self.stored = resolved.spec, resolved.stored
-        self.secrets = resolved.secrets
-        self._stderr.hidden = self.secrets if self.stored else ()
-        return resolved.spec
+        self.resolved = resolve_secrets(self._spec, self._store)
+        self._stderr.hidden = self.resolved.secrets if self.resolved.stored else ()
+        return self.resolved.spec
 
     def _check_command(self) -> None:
         """Raises a clearer error for a server that cannot be started than starting it would."""
@@ -146,7 +140,7 @@ class SessionFactory:
         )
 
     def _show(self, text: str) -> str:
-        return printable(redact(text, self.secrets), 200)
+        return printable(redact(text, self.resolved.secrets), 200)
 
     def _streams(self, spec: ServerSpec, transport: Transport, responses: BoundedResponses) -> Any:
         """Returns a context manager that opens the transport, and yields its two streams."""
