@@ -2,7 +2,7 @@
 
 import json
 import stat
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -20,8 +20,10 @@ from tests.support import (
     WRITES,
     Cli,
     Scripted,
+    in_database,
     stop_all,
     tool,
+    until,
     until_known,
 )
 
@@ -274,3 +276,26 @@ def test_when_one_of_two_ends_its_sessions_go_on_in_the_other(replicas: Replicas
     with stopped(one):
         for _ in range(3):
             assert wire.ask("tools/list", two.url)[0] == 200
+
+
+@pytest.mark.requirement("config:profiles")
+def test_a_profile_in_an_address_reaches_the_gateway_of_the_session(
+    tmp_path: Path, no_process_left: None, new_database: Callable[[], str]
+) -> None:
+    """The one that got the request knows more tools under that name, and has not answered."""
+    del no_process_left
+    replicas = Replicas(tmp_path, in_database(new_database()))
+    try:
+        one, two = replicas.start(KEY), replicas.start(KEY)
+        for replica, tools in ((one, ["files__read_file"]), (two, ["files"])):
+            path = replica.cli.home / ".toolscript.json"
+            servers = json.loads(path.read_text("utf-8"))
+            path.write_text(json.dumps(servers | {"profiles": {"few": tools}}), "utf-8")
+            until(lambda at=replica: Wire(at.url, "/mcp/p/few").ask("ping")[0] != 404, "is there")
+        wire = Wire(one.url, "/mcp/p/few/all").open()
+        for url in (one.url, two.url):
+            _, answer = wire.ask("tools/list", url)
+            names = [each["name"] for each in answer["result"]["tools"]]
+            assert [name for name in names if "__" in name] == ["files__read_file"]
+    finally:
+        stop_all(replica.cli.record()["pid"] for replica in replicas.started)
