@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with _page() as page:
         for name, way in _ways().items():
             print(f"{name} …", file=sys.stderr, flush=True)
-            with _started() as (started, workspace):
+            with demo_gateway() as (started, workspace):
                 counts[name] = anyio.run(_do_all, way, started, tasks(workspace, page, given))
     _print(counts, given.tasks)
     rows = {name: vars(count) for name, count in counts.items()}
@@ -157,7 +157,7 @@ def _page() -> Generator[str]:
 
 
 @contextmanager
-def _started() -> Generator[tuple[Started, Path]]:
+def demo_gateway() -> Generator[tuple[Started, Path]]:
     """A gateway over a copy of the demo's files, and the folder of the files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

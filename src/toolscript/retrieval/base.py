@@ -162,6 +162,8 @@ class Query:
     """The question as its caller wrote it, if that has abbreviations."""
     readings: tuple[tuple[str, str], ...] = ()
     """The abbreviations as they were written, each with its long form."""
+    meanings: tuple[str, ...] = ()
+    """The readings of everyday expressions: see `expressions`."""
 
     @property
     def original(self) -> str:
@@ -191,7 +193,7 @@ class Plan:
     request: SearchRequest
     profile: Profile
     queries: tuple[Query, ...]
-    """The question, then each of its subqueries."""
+    """The question, then each of its subqueries, then each of its meanings."""
     limit: int | None
     """The most hits to return; None returns all."""
     threshold: float

@@ -6,7 +6,8 @@
     boosted  = known + `NAME_BOOST` · match · fuzzy · coverage² · (1 − known)
     blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
                    `SUBQUERY_FLOOR` · subquery)
-    score    = blended, raised for a named server and a shell, lowered for a tool that names its
+    read     = max(blended, `READING_WEIGHT` · reading)           (see `expressions`)
+    score    = read, raised for a named server and a shell, lowered for a tool that names its
                successor (see `deprecated_tools`), at least a name's similarity, lowered for a
                server that imitates others (see `imitations`)
     reranked = score and what the graph expects of the context    (see `rerank`)
@@ -29,6 +30,7 @@ from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Mask, Plan, Query, QuestionWords, Ranking
 from toolscript.retrieval.deprecated_tools import prefer_successors
+from toolscript.retrieval.expressions import read_expressions
 from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.profiles import Profile, with_alpha
@@ -62,6 +64,11 @@ SUBQUERY_WEIGHT = 0.4
 SUBQUERY_FLOOR = 0.8
 """The least share of a subquery's score that a document gets, whatever the whole question gives."""
 
+READING_WEIGHT = 0.8
+"""The share of the score of an expression's reading that a document gets at least."""
+CLEAR_READING = 0.6
+"""A reading counts if some document scores as much: there is a tool for just that."""
+
 
 def plan(request: SearchRequest, profile: Profile, known: QuestionWords) -> Plan:
     """Returns the plan of a search.
@@ -84,7 +91,7 @@ def plan(request: SearchRequest, profile: Profile, known: QuestionWords) -> Plan
     return Plan(
         request,
         profile,
-        (query, *(Query(text, holder=query.holder) for text in query.subqueries)),
+        (query, *(Query(t, holder=query.holder) for t in query.subqueries + query.meanings)),
         None if limit is None else OPTION["limit"].parse(limit, "limit"),
         float(OPTION["threshold"].parse(float(threshold), "threshold")),
     )
@@ -124,7 +131,8 @@ def parse(text: str, known: QuestionWords, *, subqueries: bool) -> Query:
     meant, readings = expand_abbreviations(text, known.knows)
     is_action = known.is_action if subqueries else None
     parts = tuple(split(meant, is_action)) if is_action else ()
-    return Query(meant, parts, written=text, readings=tuple(readings.items()))
+    meanings = read_expressions(meant) if subqueries else ()
+    return Query(meant, parts, written=text, readings=(*readings.items(),), meanings=meanings)
 
 
 def rank(state: IndexState, plan: Plan, visible: Mask | None) -> tuple[dict[str, Ranking], ...]:
@@ -242,9 +250,11 @@ def blend_subqueries(trace: Trace) -> Column | None:
     A subquery gives a document its score times the cube of the score's share of
     the subquery's best: so each one lifts its own best document, and little else.
     """
-    if len(trace.queries) == 1:
+    subqueries = len(trace.query.subqueries)
+    if not subqueries:
         return None
-    (whole, *_), scores = trace.columns[-1].scores, trace.columns[-1].scores[1:]
+    (whole, *scores), meanings = np.split(trace.columns[-1].scores, [1 + subqueries])
+    scores = np.stack(scores)
     best = np.maximum(scores.max(axis=1, keepdims=True, initial=0.0), 1e-6)
     given = scores * (scores / best) ** 3
     best_subquery, given_best = 1 + given.argmax(axis=0), given.max(axis=0)
@@ -258,7 +268,28 @@ def blend_subqueries(trace: Trace) -> Column | None:
         phrase = trace.signal_phrase(number, row) if score > whole[row] else ""
         return Evidence("part", text, phrase)
 
-    return Column(blended[None], evidence)
+    return Column(np.concatenate([blended[None], meanings]), evidence)
+
+
+def raise_readings(trace: Trace) -> Column | None:
+    """Raise the documents that are most about the wish behind an everyday expression.
+
+    A reading counts only if some document is clearly about it; it lifts that one, and little else.
+    """
+    whole, meanings = trace.scores, trace.columns[-1].scores[1:]
+    best = meanings.max(axis=1, keepdims=True, initial=0.0)
+    clear = best[:, 0] >= CLEAR_READING
+    if not clear.any():
+        return Column(whole[None], lambda _: None) if len(meanings) else None
+    given = READING_WEIGHT * meanings[clear] * (meanings[clear] / best[clear]) ** 3
+    raised = np.maximum(whole, given.max(axis=0)).astype(np.float32)
+    number = np.flatnonzero(clear)[given.argmax(axis=0)]
+
+    def evidence(row: int) -> Evidence | None:
+        text = f"the question is read as “{trace.query.meanings[number[row]]}”"
+        return Evidence("expression", text) if raised[row] > whole[row] else None
+
+    return Column(raised[None], evidence)
 
 
 def raise_named_server(trace: Trace) -> Column | None:
@@ -354,6 +385,7 @@ STEPS = (
     scale_by_known_words,
     boost_names,
     blend_subqueries,
+    raise_readings,
     raise_named_server,
     infer_shell,
     prefer_successors,

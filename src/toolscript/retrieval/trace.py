@@ -72,7 +72,7 @@ class Column:
     """The scores after one step, and its evidence."""
 
     scores: NDArray[np.floating]
-    """[queries, n], the question's row first; [1, n] once the subqueries are blended in."""
+    """[queries, n], the question's row first; [1, n] once the others are blended in."""
     evidence: Callable[[int], Evidence | None]
     """Returns the evidence about a row; None if there is none."""
     alpha: float | None = None
@@ -93,7 +93,7 @@ class Trace:
     reachable: Rows
     """The rows that the caller asks about and may see."""
     queries: tuple[Query, ...]
-    """The question, then each of its subqueries."""
+    """The question, then each of its subqueries, then each of its meanings."""
     rankings: tuple[Mapping[str, Ranking], ...]
     """The ranking of each signal, by query."""
     visible: Mask | None = None

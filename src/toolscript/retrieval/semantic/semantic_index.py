@@ -53,12 +53,16 @@ class QueryVectorCache:
     """The vectors of a question and its subqueries, by the encoder's name and their texts."""
 
     def vectors(self, encoder: Encoder, queries: Sequence[Query]) -> Vectors:
-        """Returns the vectors of a question and its subqueries: float32 [queries, dim].
+        """Returns the vectors of a question, its subqueries and meanings: float32 [queries, dim].
 
         A subquery's vector is the one that it has within its question. ``queries`` may lack the
-        subqueries. Raises `ModelError`.
+        others. Raises `ModelError`.
         """
         question = queries[0]
+        parts = 1 + len(question.subqueries)
+        if len(queries) > parts:
+            texts = [self.vectors(encoder, [meaning]) for meaning in queries[parts:]]
+            return np.concatenate([self.vectors(encoder, queries[:parts]), *texts])
         key = encoder.name, question.text, question.subqueries
         with self._lock:
             if key in self._vectors:

@@ -1,0 +1,83 @@
+"""`benchmarks.everyday`: its sentences, and how it counts answers."""
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from benchmarks.everyday.__main__ import HERE, Answer, Sentence, main, sentences, summarize
+
+TOOL = re.compile(r"([a-z]+)__[\w.-]+")
+DEMO = {
+    "calculator",
+    "duckduckgo",
+    "everything",
+    "excel",
+    "fetch",
+    "filesystem",
+    "git",
+    "memory",
+    "shell",
+    "sqlite",
+    "time",
+}
+
+
+def test_the_sentences_are_different_and_name_tools_of_the_catalogue() -> None:
+    rows = sentences()
+    assert len(rows) == len({row.text for row in rows}) == 300
+    servers = set(tomllib.loads((HERE / "catalogue.toml").read_text("utf-8"))["servers"])
+    assert len(servers) == 15
+    named: set[str] = set()
+    for row in rows:
+        assert bool(row.tools) == (row.kind != "nothing"), row.text
+        assert len(set(row.tools)) == len(row.tools), row.text
+        for tool in row.tools:
+            match = TOOL.fullmatch(tool)
+            assert match, tool
+            named.add(match[1])
+    assert named == servers | DEMO
+
+
+def test_a_third_of_each_kind_is_kept() -> None:
+    rows = sentences()
+    kept = Counter(row.kind for row in rows if row.part == "kept")
+    for kind, number in Counter(row.kind for row in rows).items():
+        assert kept[kind] == round(number / 3), kind
+
+
+def answer(tools: tuple[str, ...], place: int, best: float, verdict: str) -> Answer:
+    sentence = Sentence("x", "plain" if tools else "nothing", "dev", tools)
+    return Answer(sentence, place, bool(tools) and best < 0.35, ("a__a", 0.5), verdict)
+
+
+def test_shares_are_counted() -> None:
+    answers = [
+        answer(("a__a",), 1, 0.9, "good"),
+        answer(("a__b",), 4, 0.5, "good"),
+        answer(("a__b",), 2, 0.2, "weak"),
+        answer(("a__b",), 1, 0.2, "none"),
+        answer((), 0, 0.0, "none"),
+        answer((), 0, 0.0, "weak"),
+    ]
+    assert summarize(answers) == {
+        "sentences": 6,
+        "first 1": 0.25,
+        "first 3": 0.25,
+        "first 5": 0.5,
+        "hidden": 0.5,
+        "off-topic, none": 0.5,
+        "good": 0.5,
+        "weak": 0.0,
+        "none": 0.5,
+    }
+    assert summarize([])["first 1"] is None
+
+
+def test_without_the_dataset_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--data", str(tmp_path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "is no dataset" in line

@@ -1,0 +1,110 @@
+"""Everyday expressions are read as the wishes behind them, if there is a tool for just that."""
+
+import pytest
+
+from toolscript.embedding.loader import LazyModel, load_model
+from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.expressions import MAX_READINGS, read_expressions
+from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.types import Document, SearchRequest, SearchResult, tool_id
+
+NOTES = {"add_observations": "Adds observations to an entity in memory."}
+TASKS = {"create_task": "Creates a task.", "list_tasks": "Lists the tasks."}
+CALCULATOR = {"calculate": "Calculates the result of a mathematical expression."}
+LOG = {"git_log": "Shows the commit log.", "git_commit": "Records changes to the repository."}
+WEB = {"search": "Searches the web for current information."}
+POSTS = {"post_message": "Posts a message to a channel.", "add_reaction": "Adds a reaction."}
+BLOG = {"create_post": "Creates a post."}
+SERVERS = {"memory": NOTES, "todo": TASKS, "calculator": CALCULATOR, "git": LOG, "web": WEB}
+
+READ = {
+    "Remember that my brother is called Tom": "store observations in memory",
+    "don\N{RIGHT SINGLE QUOTATION MARK}t forget: the code is 1234": "store observations in memory",
+    "remind me to water the plants": "create a task",
+    "don't forget to buy bread": "create a task",
+    "what changed in the last week": "show the commit log",
+    "who wrote this": "show the commit log",
+    "12 * 7": "calculate the result of a mathematical expression",
+    "8 percent of 120": "calculate the result of a mathematical expression",
+    "look up the tallest tower": "search the web for current information",
+    "what  is on https://example.org": "fetch the content of a web page from a URL",
+    "which calendars do I have": "list calendars",
+    "throw the photo in there": "throw the image in there",
+}
+UNREAD = [
+    "create a pull request",
+    "the meeting on 2024-05-06",
+    "call 555-1234 5",
+    "I cannot remember the name of it",
+    "photo_album",
+    "open picture.png",
+    "what is on the menu",
+]
+
+
+@pytest.mark.parametrize("text", READ)
+def test_an_expression_is_read(text: str) -> None:
+    assert READ[text] in read_expressions(text)
+
+
+@pytest.mark.parametrize("text", UNREAD)
+def test_other_texts_have_no_reading(text: str) -> None:
+    assert read_expressions(text) == ()
+
+
+def test_a_long_question_speaks_for_itself() -> None:
+    assert read_expressions("remind me " + "please " * 12)
+    assert not read_expressions("remind me " + "please " * 13)
+
+
+def test_a_hostile_text_is_read_without_end() -> None:
+    texts = ["1" * 9_000, "1 " + " " * 9_000 + "x", "is not " + "a" * 9_000, "a/" * 4_500]
+    for text in texts:
+        assert len(read_expressions(text)) <= MAX_READINGS
+
+
+def search(text: str, servers: dict[str, dict[str, str]], threshold: float = 0.35) -> SearchResult:
+    model = LazyModel(lambda: load_model("bundled", "bundled", 1))
+    engine = SearchEngine(
+        search_profile(0.7, 3, threshold), semantic=SemanticSignal(model, lambda: None)
+    )
+    engine.update(
+        Document(id=tool_id(server, name), server=server, name=name, description=description)
+        for server, tools in servers.items()
+        for name, description in tools.items()
+    )
+    return engine.search(SearchRequest(text=text, explain=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("keep in mind that I am left-handed", "memory__add_observations"),
+        ("remind me to phone the plumber", "todo__create_task"),
+        ("14 * 3", "calculator__calculate"),
+        ("what happened since tuesday", "git__git_log"),
+        ("look up the height of the tower", "web__search"),
+    ],
+)
+def test_the_tool_for_the_wish_comes_first(text: str, tool: str) -> None:
+    hit = search(text, SERVERS | {"chat": POSTS}).hits[0]
+    assert hit.document.id == tool
+    assert hit.explanation is not None
+    assert "expression" in [step.name for step in hit.explanation.steps]
+
+
+def test_without_a_tool_for_the_wish_nothing_is_raised() -> None:
+    hits = search("remind me to phone the plumber", {"blog": BLOG}, threshold=0.0).hits
+    assert hits
+    for hit in hits:
+        assert hit.explanation is not None
+        assert "expression" not in [step.name for step in hit.explanation.steps]
+
+
+def test_subqueries_and_readings_live_together() -> None:
+    ids = [
+        h.document.id
+        for h in search("post a message and remind me to phone Ann", SERVERS | {"chat": POSTS}).hits
+    ]
+    assert {"chat__post_message", "todo__create_task"} <= set(ids)
