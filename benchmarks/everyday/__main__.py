@@ -166,7 +166,7 @@ def _ask(catalogue: Sequence[Document], part: str | None) -> list[Answer]:
 
 
 def _answer(engine: SearchEngine, sentence: Sentence, threshold: float) -> Answer:
-    request = SearchRequest(text=sentence.text, threshold=0.0)
+    request = SearchRequest(text=sentence.text, limit=MOST, threshold=0.0)
     hits = engine.search(request).hits
     right = [n for n, hit in enumerate(hits, 1) if hit.document.id in sentence.tools]
     best = max((hits[n - 1].score for n in right), default=0.0)
