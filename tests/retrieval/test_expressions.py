@@ -4,7 +4,7 @@ import pytest
 
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.expressions import MAX_READINGS, read_expressions
+from toolscript.retrieval.expressions import read_expressions
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, SearchResult, tool_id
@@ -58,10 +58,10 @@ def test_a_long_question_speaks_for_itself() -> None:
     assert not read_expressions("remind me " + "please " * 13)
 
 
-def test_a_hostile_text_is_read_without_end() -> None:
-    texts = ["1" * 9_000, "1 " + " " * 9_000 + "x", "is not " + "a" * 9_000, "a/" * 4_500]
-    for text in texts:
-        assert len(read_expressions(text)) <= MAX_READINGS
+def test_no_pattern_reads_a_long_text() -> None:
+    assert read_expressions("remind me " + "x" * 290)
+    assert not read_expressions("remind me " + "x" * 291)
+    assert not read_expressions("split 1 " + "1," * 4_900)
 
 
 def search(text: str, servers: dict[str, dict[str, str]], threshold: float = 0.35) -> SearchResult:

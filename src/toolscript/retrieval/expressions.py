@@ -13,8 +13,8 @@ from pathlib import Path
 
 MAX_READINGS = 3
 """The most readings of a question that are ranked."""
-MAX_WORDS = 14
-"""A longer question speaks for itself."""
+MAX_WORDS, MAX_CHARS = 14, 300
+"""A longer question speaks for itself; and patterns are not for long texts."""
 _WORD = re.compile(r"(?<![\w./@-])[a-z]+(?![\w/@-]|\.\w)")
 
 
@@ -26,10 +26,10 @@ def _table() -> tuple[list[tuple[re.Pattern[str], list[str]]], dict[str, str]]:
 
 def read_expressions(text: str) -> tuple[str, ...]:
     """Returns the wishes of a question in the words of tools, at most `MAX_READINGS` texts."""
-    if len(text.split(maxsplit=MAX_WORDS)) > MAX_WORDS:
+    plain = " ".join(text.casefold().split()).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    if plain.count(" ") >= MAX_WORDS or len(plain) > MAX_CHARS:
         return ()
     wishes, meanings = _table()
-    plain = " ".join(text.casefold().split()).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     matches = [(pattern.search(plain), texts) for pattern, texts in wishes]
     readings = [match.expand(text) for match, texts in matches if match for text in texts]
     reworded = _WORD.sub(lambda word: meanings.get(word[0], word[0]), plain)
