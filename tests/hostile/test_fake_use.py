@@ -123,7 +123,7 @@ def test_a_limited_token_teaches_its_own_searches_only(
 def test_three_tokens_for_everything_move_others_by_a_bound(model: LazyModel) -> None:
     """What they teach their own searches, as the owner's uses do for all, is no gain there."""
     place = Place(model)
-    assert [place.right(victim) for victim in VICTIMS] == [20, 20]
+    assert min(place.right(victim) for victim in VICTIMS) >= 19
     place.use(FULL)
     assert min(place.right(victim) for victim in VICTIMS) >= 18
     assert max(place.right(grant) for grant in FULL) < 18

@@ -159,8 +159,9 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
         Repairs do not count, since the server knows nothing of them; nor do versions of secrets,
         which gateways on several machines have of their own.
         """
-        uncounted = {"repairs": None, "secret_versions": None}
-        return sha256_of({**msgspec.to_builtins(self), **uncounted})
+        fields = msgspec.to_builtins(self)
+        uncounted = {"repairs", "secret_versions"}
+        return sha256_of({key: fields[key] for key in fields if key not in uncounted})
 
     def is_started_as(self, other: "ServerSpec") -> bool:
         """Whether an instance of the other one need not be started anew for this one."""

@@ -122,7 +122,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         return self.own or self
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the arguments that the server gets of a call with these."""
+        """Returns the arguments that the server gets if a caller has ``given`` these."""
         return self.repair.complete(dict(given)) if self.repair else dict(given)
 
     @property

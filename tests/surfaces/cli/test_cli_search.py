@@ -708,7 +708,7 @@ def test_a_question_needs_no_quotes(cli: Cli, scripted: Scripted) -> None:
 @pytest.mark.parametrize(
     ("written", "advice"),
     [
-        ("serch", "Did you mean search?"),
+        ("serch", "Did you mean search or secret?"),
         ("list", "Did you mean list-tools or list-servers?"),
         ("xqzv", "See toolscript --help."),
         ("\x1b[31mx", "See toolscript --help."),

@@ -171,12 +171,12 @@ def test_it_sees_what_two_phases_found(name: str, gateway: Gateway) -> None:
 def test_it_starts_us_from_its_configuration(
     name: str, cli: Cli, real_servers: dict[str, Any]
 ) -> None:
-    """mcp:transports: as the README shows it, over standard input and output."""
-    [shown] = [
+    """mcp:transports: as the guide shows it, over standard input and output."""
+    shown = next(
         fence.text
-        for fence in fences(ROOT / "README.md")
+        for fence in fences(ROOT / "docs/guides/clients.md")
         if fence.language == "json" and '"toolscript"' in fence.text
-    ]
+    )
     notes = cli.home / "notes"
     notes.mkdir()
     files = real_servers["filesystem"]
