@@ -1,7 +1,7 @@
 """Stores the secrets that server entries name as ``${secret:NAME}``.
 
-The values are in the system's keyring if the user chooses that, and else in one file that only
-its owner may read. The file also has the names, and for each a version: a random text that is new
+The values are in the system's keyring if the user chooses that, otherwise in one file that only its
+owner may read. The file also holds the names, and for each a version: a random text that is new
 whenever the value is, so that a running gateway learns of a change without reading any value.
 """
 

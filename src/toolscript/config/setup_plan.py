@@ -1,4 +1,4 @@
-"""Puts the servers of several clients together, and makes the new content of each file.
+"""Merges the servers of several clients, and computes the new content of each file.
 
 Nothing is written here: the plan of `toolscript setup` is a value that a user can look at.
 """

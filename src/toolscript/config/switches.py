@@ -1,8 +1,9 @@
 """Switches: the servers and tools that the user has turned off, or on, by a command.
 
-They lie in the data directory, one file for each configuration, and lie over it: the configuration
-stays as its owner wrote it. A server that is turned off counts as disabled. A tool that is turned
-off is denied by a rule, as if the configuration had one, so its server keeps running.
+They are stored in the data directory, one file for each configuration, and override the
+configuration, which stays as its owner wrote it. A server that is turned off counts as disabled. A
+tool that is turned off is denied by a rule, as if the configuration had one, so its server keeps
+running.
 """
 
 import shlex

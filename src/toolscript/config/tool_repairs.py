@@ -1,4 +1,4 @@
-"""Reads ``tools`` of a server's entry: the repairs of its tools, by the server's names for them."""
+"""Reads the key ``tools`` of a server's entry: repairs, by the server's own names of its tools."""
 
 import re
 from collections.abc import Iterator

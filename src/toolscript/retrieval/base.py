@@ -163,7 +163,7 @@ class Query:
     readings: tuple[tuple[str, str], ...] = ()
     """The abbreviations as they were written, each with its long form."""
     meanings: tuple[str, ...] = ()
-    """The readings of everyday expressions: see `expressions`."""
+    """The readings of everyday expressions: see `everyday_phrases`."""
 
     @property
     def original(self) -> str:

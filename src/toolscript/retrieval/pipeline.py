@@ -6,10 +6,10 @@
     boosted  = known + `NAME_BOOST` · match · fuzzy · coverage² · (1 − known)
     blended  = max((1 − `SUBQUERY_WEIGHT`) · boosted + `SUBQUERY_WEIGHT` · subquery,
                    `SUBQUERY_FLOOR` · subquery)
-    read     = max(blended, `READING_WEIGHT` · reading)           (see `expressions`)
+    read     = max(blended, `READING_WEIGHT` · reading)           (see `everyday_phrases`)
     score    = read, raised for a named server and a shell, lowered for a tool that names its
                successor (see `deprecated_tools`), at least a name's similarity, lowered for a
-               server that imitates others (see `imitations`)
+               server that imitates others (see `imitating_servers`)
     reranked = score and what the graph expects of the context    (see `rerank`)
 
 The ratio is below 1 only if most of the question's words mean nothing to any
@@ -30,7 +30,7 @@ from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Mask, Plan, Query, QuestionWords, Ranking
 from toolscript.retrieval.deprecated_tools import prefer_successors
-from toolscript.retrieval.expressions import read_expressions
+from toolscript.retrieval.everyday_phrases import read_expressions
 from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
 from toolscript.retrieval.lexical.name_matching import NameMatch
 from toolscript.retrieval.profiles import Profile, with_alpha

@@ -1,4 +1,4 @@
-"""Changes other programs' files so that each change can be taken back, byte by byte.
+"""Changes other programs' files so that each change can be undone exactly.
 
 Before the first file is touched, a folder of the data directory holds the former and the new bytes
 of every file, and then a journal with their paths. So a process that is killed at any moment

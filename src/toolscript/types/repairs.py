@@ -1,4 +1,4 @@
-"""Repairs of tools: names, texts, arguments and hints that the configuration gives."""
+"""Types for the repairs that a configuration makes to tools: names, texts, arguments, hints."""
 
 from typing import Any
 

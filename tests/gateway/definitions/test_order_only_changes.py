@@ -1,5 +1,6 @@
 """Which definitions differ in an order that means nothing, and which were turned round."""
 
+import string
 from typing import Any
 
 import pytest
@@ -120,7 +121,11 @@ def test_types_are_a_set_but_other_lists_have_an_order() -> None:
     assert not is_reordered(first, second)
 
 
-@given(st.permutations([f"command-{number}" for number in range(9)]), st.text())
+WORDLESS = st.text(st.characters(exclude_characters=string.ascii_letters + string.digits))
+"""Texts without words: one such as "then" may give a meaning to the order."""
+
+
+@given(st.permutations([f"command-{number}" for number in range(9)]), WORDLESS)
 def test_the_form_without_an_order_is_stable(items: list[str], more: str) -> None:
     one = definition(f"{more}\n{SHELL.format(', '.join(items))}")
     assert ignore_order(ignore_order(one)) == ignore_order(one)

@@ -15,7 +15,7 @@ from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
-from toolscript.retrieval.semantic.imitations import find_imitations
+from toolscript.retrieval.semantic.imitating_servers import find_imitations
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.text.display import printable

@@ -1,4 +1,4 @@
-"""Changes a configuration file for a command, and shows how the servers are doing then."""
+"""Changes a configuration file for a command, then shows the state of its servers."""
 
 import os
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """``toolscript hook``: names the tools that fit a prompt, for Claude Code's ``UserPromptSubmit``.
 
-Claude Code runs it with each prompt, and shows its output to the model. It asks the running
-gateway alone, and whatever goes wrong it prints nothing: a prompt never fails for it.
+Claude Code runs it with each prompt, and shows its output to the model. The command
+asks only a gateway that runs. If anything goes wrong, it prints nothing, so no prompt fails.
 """
 
 import json

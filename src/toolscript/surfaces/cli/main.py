@@ -72,8 +72,7 @@ _MODULES = {
     "reject": "review_command",
     "permissions": "pending_command",
     "remove": "add_command",
-    "enable": "switch_command",
-    "disable": "switch_command",
+    "disable": "enable_command",
 }
 """The modules that are not called after their command."""
 _NAMES = {"exec": "execute", "eval": "evaluate_command"}

@@ -4,7 +4,7 @@ import pytest
 
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.expressions import read_expressions
+from toolscript.retrieval.everyday_phrases import read_expressions
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, SearchResult, tool_id

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toolscript.embedding.base import Vectors, unit_rows
-from toolscript.retrieval.semantic.imitations import MAX_IMITATORS, find_imitations
+from toolscript.retrieval.semantic.imitating_servers import MAX_IMITATORS, find_imitations
 
 DIM, TOOLS = 64, 10
 

@@ -1,8 +1,8 @@
-"""Reads the wishes behind everyday expressions: "remind me" is a task or an event to a tool.
+"""Translates everyday phrases into the words of tools: "remind me" becomes a task or an event.
 
-The table is data (``expressions.json``). Its *wishes* belong to patterns and are in the words that
-tools have; a wish may repeat a group of its pattern. Its *words*
-take the place of everyday ones in the question. Each reading is ranked beside the question: see
+The table is data (``everyday_phrases.json``). Its ``wishes`` are patterns of phrases, each with
+texts in the words of tools, which may repeat a group of the pattern. Its ``words`` replace single
+everyday words. Each text that results, a reading, is ranked beside the question: see
 `pipeline.raise_readings`.
 """
 
@@ -20,7 +20,7 @@ _WORD = re.compile(r"(?<![\w./@-])[a-z]+(?![\w/@-]|\.\w)")
 
 @cache
 def _table() -> tuple[list[tuple[re.Pattern[str], list[str]]], dict[str, str]]:
-    raw = json.loads(Path(__file__).with_name("expressions.json").read_text("utf-8"))
+    raw = json.loads(Path(__file__).with_name("everyday_phrases.json").read_text("utf-8"))
     return [(re.compile(pattern), wishes) for pattern, wishes in raw["wishes"]], raw["words"]
 
 

@@ -3,8 +3,8 @@
 The neighbour of a tool is the nearest of all other tools by meaning. Most tools have theirs within
 their own server, which is about one subject, or all within one other server about the same subject.
 A server is taken for an imitator if neither holds: most of its tools have neighbours elsewhere, in
-many servers. That is so of copies, and of descriptions written to be found for everything; and of
-a server that offers again the tools of others, whose originals then come first.
+many servers. That is true of copies, of descriptions written to be found for everything, and of a
+server that offers the tools of others once more, whose originals then come first.
 """
 
 from collections.abc import Sequence
