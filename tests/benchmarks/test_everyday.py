@@ -8,20 +8,10 @@ from pathlib import Path
 import pytest
 from benchmarks.everyday.__main__ import HERE, Answer, Sentence, main, sentences, summarize
 
+from tests.gateway.upstream.test_real_servers import NAMES
+
 TOOL = re.compile(r"([a-z]+)__[\w.-]+")
-DEMO = {
-    "calculator",
-    "duckduckgo",
-    "everything",
-    "excel",
-    "fetch",
-    "filesystem",
-    "git",
-    "memory",
-    "shell",
-    "sqlite",
-    "time",
-}
+DEMO = {*NAMES}
 
 
 def test_the_sentences_are_different_and_name_tools_of_the_catalogue() -> None:

@@ -250,8 +250,7 @@ class ToolEndpoint:
         return wire.text(page.text)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        handle: str = arguments.pop("handle")
-        kept = self._app.results.get(context.owner, handle.rpartition("-")[2])
+        kept = self._load_result(context, arguments.pop("handle"))
         read = partial(read_more, **arguments)
         return await in_thread_if_large(read, kept, _ONE_AT_A_TIME)
 
@@ -317,12 +316,13 @@ class ToolEndpoint:
         """Returns arguments in which parts of stored results have the places of references."""
         if not has_references(arguments):
             return arguments
-
-        def load(handle: str) -> bytes:
-            return self._app.results.get(context.owner, handle.rpartition("-")[2])
-
+        load = partial(self._load_result, context)
         replace_all = partial(replace_references, arguments, load)
         return await anyio.to_thread.run_sync(replace_all, limiter=_ONE_AT_A_TIME)
+
+    def _load_result(self, context: RequestContext, handle: str) -> bytes:
+        """Returns a stored result of the caller's; raises `UnknownNameError` for others."""
+        return self._app.results.get(context.owner, handle.rpartition("-")[2])
 
     async def _fit(
         self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
