@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from toolscript.config import known_keys
-from toolscript.config.clients import Client
+from toolscript.config.clients import ClientFile
 from toolscript.config.file_parser import parsed
 from toolscript.config.foreign_entries import describe_unread, rewrite
 from toolscript.config.own_entry import is_itself
@@ -41,7 +41,7 @@ _BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_]\w*)")
 class ClientServer:
     """A server in a client's file."""
 
-    client: Client | None
+    client: ClientFile | None
     """None for a server of toolscript's own file."""
     keys: tuple[str, ...]
     """The path of keys to its entry; the last one is its name."""
@@ -75,7 +75,7 @@ class ClientServer:
 
 
 def read_servers(
-    path: Path, data: bytes, environ: Mapping[str, str], cwd: Path, client: Client | None = None
+    path: Path, data: bytes, environ: Mapping[str, str], cwd: Path, client: ClientFile | None = None
 ) -> Iterator[ClientServer]:
     """Yields the servers of a client's file.
 
@@ -130,7 +130,7 @@ def _entries(
 
 
 def convert(
-    raw: dict[str, Any], client: Client | None, folder: Path, *, has_project: bool = False
+    raw: dict[str, Any], client: ClientFile | None, folder: Path, *, has_project: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """Returns an entry as toolscript's own without switches, and notes about it.
 

@@ -13,7 +13,7 @@ _PLATFORMS = ("linux", "darwin", "win32")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Client:
+class ClientFile:
     """A client's file of one scope, and the spelling of its entries."""
 
     name: str
@@ -76,43 +76,45 @@ _INSIDERS = _below("Code - Insiders/User/mcp.json")
 _ZED = (*[".config/zed/settings.json"] * 2, f"{_ROAMING}/Zed/settings.json")
 CLIENTS = (
     # https://code.claude.com/docs/en/mcp
-    Client("claude-code", "Claude Code", (".claude.json",), fields=_ALWAYS, timeout_s=0.001),
-    Client(
+    ClientFile("claude-code", "Claude Code", (".claude.json",), fields=_ALWAYS, timeout_s=0.001),
+    ClientFile(
         *("claude-code-project", "Claude Code, project", (".mcp.json",), ("mcpServers",), _ALWAYS),
         is_project=True,
         timeout_s=0.001,
     ),
     # https://modelcontextprotocol.io/docs/develop/connect-local-servers
-    Client("claude-desktop", "Claude Desktop", _DESKTOP, has_own_directory=True),
+    ClientFile("claude-desktop", "Claude Desktop", _DESKTOP, has_own_directory=True),
     # https://cursor.com/docs/mcp
-    Client("cursor", "Cursor", (".cursor/mcp.json",)),
-    Client("cursor-project", "Cursor, project", (".cursor/mcp.json",), is_project=True),
+    ClientFile("cursor", "Cursor", (".cursor/mcp.json",)),
+    ClientFile("cursor-project", "Cursor, project", (".cursor/mcp.json",), is_project=True),
     # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
-    Client("vscode", "VS Code", _below("Code/User/mcp.json"), ("servers",), _STDIO),
-    Client("vscode-insiders", "VS Code Insiders", _INSIDERS, ("servers",), _STDIO),
-    Client(
+    ClientFile("vscode", "VS Code", _below("Code/User/mcp.json"), ("servers",), _STDIO),
+    ClientFile("vscode-insiders", "VS Code Insiders", _INSIDERS, ("servers",), _STDIO),
+    ClientFile(
         *("vscode-workspace", "VS Code, workspace", (".vscode/mcp.json",), ("servers",), _STDIO),
         is_project=True,
     ),
     # https://docs.windsurf.com/windsurf/cascade/mcp
-    Client("windsurf", "Windsurf", (".codeium/windsurf/mcp_config.json",)),
+    ClientFile("windsurf", "Windsurf", (".codeium/windsurf/mcp_config.json",)),
     # https://developers.openai.com/codex/config-reference
-    Client("codex", "Codex", (".codex/config.toml",), ("mcp_servers",)),
+    ClientFile("codex", "Codex", (".codex/config.toml",), ("mcp_servers",)),
     # https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md
-    Client(
+    ClientFile(
         *("gemini", "Gemini CLI", (".gemini/settings.json",)),
         has_bare_variables=True,
         timeout_s=0.001,
     ),
     # https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers
-    Client("copilot", "Copilot CLI", (".copilot/mcp-config.json",), fields=_COPILOT),
+    ClientFile("copilot", "Copilot CLI", (".copilot/mcp-config.json",), fields=_COPILOT),
     # https://opencode.ai/docs/mcp-servers
-    Client("opencode", "opencode", (".config/opencode/opencode.json",), ("mcp",), _OPENCODE),
+    ClientFile("opencode", "opencode", (".config/opencode/opencode.json",), ("mcp",), _OPENCODE),
     # https://zed.dev/docs/ai/mcp and https://zed.dev/docs/configuring-zed
-    Client("zed", "Zed", _ZED, ("context_servers",)),
+    ClientFile("zed", "Zed", _ZED, ("context_servers",)),
     # https://docs.cline.bot/mcp/configuring-mcp-servers
-    Client("cline", "Cline", _below(_CLINE)),
+    ClientFile("cline", "Cline", _below(_CLINE)),
     # https://docs.roocode.com/features/mcp/using-mcp-in-roo
-    Client("roo", "Roo Code", _below(_ROO), timeout_s=1),
-    Client("roo-project", "Roo Code, project", (".roo/mcp.json",), is_project=True, timeout_s=1),
+    ClientFile("roo", "Roo Code", _below(_ROO), timeout_s=1),
+    ClientFile(
+        "roo-project", "Roo Code, project", (".roo/mcp.json",), is_project=True, timeout_s=1
+    ),
 )

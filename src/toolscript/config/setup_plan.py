@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolscript.config.client_servers import ClientServer
-from toolscript.config.clients import Client
+from toolscript.config.clients import ClientFile
 from toolscript.config.file_editor import REMOVED, edit, set_value
 from toolscript.config.file_parser import parsed
 from toolscript.config.known_keys import SECTIONS
@@ -136,7 +136,7 @@ def connect(
     path: Path,
     data: bytes | None,
     taken: Sequence[ClientServer],
-    client: Client,
+    client: ClientFile,
     command: list[str] | None,
 ) -> bytes:
     """Returns the content of a client's file with toolscript in the place of some servers.

@@ -32,7 +32,7 @@ def secret() -> None:
 def set_(name: str, in_keyring: bool | None, **flags: Any) -> None:
     """Store the secret NAME, from the terminal or from standard input.
 
-    A running gateway starts the servers that name it anew.
+    A running gateway restarts the servers that name it.
     """
     check_secret_name(name)
     store = _store(flags)

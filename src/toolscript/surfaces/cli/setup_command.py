@@ -15,7 +15,7 @@ import click
 
 from toolscript.config import setup_plan
 from toolscript.config.client_servers import ClientServer, read_servers
-from toolscript.config.clients import CLIENTS, Client
+from toolscript.config.clients import CLIENTS, ClientFile
 from toolscript.config.locations import home, home_file
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import load_settings
@@ -41,7 +41,7 @@ class _Plan:
     own: Path
     contents: dict[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
     """Each file as it was read."""
-    files: dict[Client, Path] = field(default_factory=dict[Client, Path])
+    files: dict[ClientFile, Path] = field(default_factory=dict[ClientFile, Path])
     servers: list[PlannedServer] = field(default_factory=list[PlannedServer])
     secrets: tuple[str, ...] = ()
     has_refused: bool = False
