@@ -25,17 +25,12 @@ MAX_TOOLS = 100
 """Tools of a server that its screen lists."""
 
 
-class ServerRow(Struct, frozen=True, kw_only=True):
-    """A server with the figures of its calls."""
-
-    server: ServerAnswer
-    figures: CallFigures | None
-
-
 class ServersScreen(Struct, frozen=True, kw_only=True):
     """Every server that the caller may know, those in need first."""
 
-    servers: list[ServerRow]
+    servers: list[ServerAnswer]
+    figures: dict[str, CallFigures]
+    """The figures of their calls, by server; a server without calls has none."""
     measured: bool
     """Whether memory is known."""
 
@@ -53,7 +48,9 @@ class ToolRow(Struct, frozen=True, kw_only=True):
 class ServerScreen(Struct, frozen=True, kw_only=True):
     """One server."""
 
-    row: ServerRow
+    server: ServerAnswer
+    figures: CallFigures | None
+    """The figures of its calls; None if there were none."""
     tools: list[ToolRow]
     total: int
     tokens: int
@@ -91,11 +88,11 @@ class _LoginCaller(Caller):
 @SCREENS.add("GET", "/servers", "servers.html")
 async def servers(app: App, request: Request) -> Any:
     """Every server."""
-    rows = await _rows(app, request)
+    listed, figures = await _measure(app, request)
     in_need = {"invalid": 0, "failed": 1, "connecting": 2}
-    rows.sort(key=lambda row: (in_need.get(row.server.state, 3), row.server.name))
-    measured = any(row.server.memory_mib for row in rows)
-    return ServersScreen(servers=rows, measured=measured)
+    listed.sort(key=lambda server: (in_need.get(server.state, 3), server.name))
+    measured = any(server.memory_mib for server in listed)
+    return ServersScreen(servers=listed, figures=figures, measured=measured)
 
 
 @SCREENS.add("GET", "/servers/{name}", "server.html")
@@ -103,10 +100,11 @@ async def server(app: App, request: Request) -> Any:
     """One server, with its tools."""
     name = request.path_params["name"]
     app.catalogue(grant_of(request)).check((name,))
-    [row] = await _rows(app, request, name)
+    [measured], figures = await _measure(app, request, name)
     specs = app.catalogue(grant_of(request)).tools(name)
     return ServerScreen(
-        row=row,
+        server=measured,
+        figures=figures.get(name),
         tools=[
             ToolRow(
                 id=spec.id,
@@ -137,17 +135,17 @@ async def try_again(app: App, request: Request) -> Any:
     return replace(await server(app, request), tried=tried, login=caller.address)
 
 
-async def _rows(app: App, request: Request, name: str | None = None) -> list[ServerRow]:
-    """Returns the row of one server, or of every one; only these are measured."""
+async def _measure(
+    app: App, request: Request, name: str | None = None
+) -> tuple[list[ServerAnswer], dict[str, CallFigures]]:
+    """Returns one server or every one, and the figures of calls; only these are measured."""
     catalogue = app.catalogue(grant_of(request))
     used = await catalogue.resources(name)
     pattern = None if name is None else f"{literal(name)}{SEPARATOR}*"
     page = await recorded(app, access_of(request), ActivityQuery(MAX_ROWS, tool=pattern))
-    figures = call_figures(page.calls, lambda call: call.server)
-    return [
-        ServerRow(
-            server=server_answer(status, used.get(status.name)), figures=figures.get(status.name)
-        )
+    listed = [
+        server_answer(status, used.get(status.name))
         for status in catalogue.servers()
         if name in {None, status.name}
     ]
+    return listed, call_figures(page.calls, lambda call: call.server)
