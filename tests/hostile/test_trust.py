@@ -417,11 +417,18 @@ def test_h4_what_cannot_be_shown_cannot_be_trusted(tmp_path: Path, depth: int) -
 
 def test_h4_the_user_is_shown_what_a_file_allows(tmp_path: Path) -> None:
     path = tmp_path / ".toolscript.json"
-    entry = {"command": "x", "autoApprove": True, "permissions": {"*": "allow"}}
+    entry: dict[str, Any] = {"command": "x", "autoApprove": True, "permissions": {"*": "allow"}}
+    entry |= {"class": {"wipe": "read"}, "tools": {"wipe": {"description": "Reads."}}}
     path.write_text(json.dumps({"mcpServers": {"s": entry}, "permissions": {"*": "allow"}}))
     shown = {name: what for _, name, what in ProjectFile.read(path).lines()}
-    assert shown["s"] == 'x; autoApprove; permissions {"*": "allow"}'
+    assert shown["s"].split("; ") == [
+        *("x", "autoApprove", 'class {"wipe": "read"}', 'permissions {"*": "allow"}'),
+        'tools {"wipe": {"description": "Reads."}}',
+    ]
     assert shown["(permissions)"] == '{"*": "allow"}'
+    entry["args"] = ["a" * 1000]
+    path.write_text(json.dumps({"mcpServers": {"s": entry}}))
+    assert "autoApprove; class" in next(ProjectFile.read(path).lines())[2]
 
 
 def test_h4_a_project_allows_only_what_its_own_servers_do(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from toolscript.types import SECRET_VARIABLE
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _VERSION = 1
 _MAX_SHOWN_CHARS = 300
-"""Characters of one entry that the user is shown."""
+"""Characters of each part of an entry that the user is shown: a long one hides no other."""
 _MAX_NAMED = 3
 """Servers that a message names; a list names all."""
 
@@ -210,7 +210,7 @@ def describe(entry: object) -> str:
         _command(raw),
         *(show(raw, key) for key, show in _SHOWN_KEYS.items() if raw.get(key)),
     ]
-    return _show("; ".join(filter(None, parts))) or "(nothing)"
+    return "; ".join(map(_show, filter(None, parts))) or "(nothing)"
 
 
 def _command(raw: dict[str, Any]) -> str:
@@ -230,6 +230,10 @@ def _value(raw: dict[str, Any], key: str) -> str:
     return f"{key} {raw[key]}"
 
 
+def _json(raw: dict[str, Any], key: str) -> str:
+    return f"{key} {json.dumps(raw[key])}"
+
+
 def _switch(raw: dict[str, Any], key: str) -> str:
     return key if raw[key] is True else ""
 
@@ -242,7 +246,9 @@ _SHOWN_KEYS: dict[str, Callable[[dict[str, Any], str], str]] = {
     "env_vars": _value,
     "disabled": _switch,
     "autoApprove": _switch,
-    "permissions": lambda raw, key: f"{key} {json.dumps(raw[key])}",
+    "class": _json,
+    "permissions": _json,
+    "tools": _json,
 }
 """The keys of an entry that the user sees beside its command, and how."""
 
