@@ -85,6 +85,15 @@ def test_secrets_are_found_in_unreadable_entries_too() -> None:
     assert "calendar" not in found
 
 
+def test_variables_are_no_secrets() -> None:
+    """What a file's diff shows of them is their names."""
+    headers = {"Authorization": "Bearer ${input:token}", "X-Key": "${env:KEY:-standard1}"}
+    entry = {"command": "x", "env": {"ROOT": "${workspaceFolder}"}, "headers": headers}
+    found = {*find_secrets(servers("vscode", json.dumps({"a": entry})))}
+    assert "${env:KEY:-standard1}" in found
+    assert not [text for text in found if "workspaceFolder" in text or "token" in text]
+
+
 @pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"UserPromptSubmit": {}}}'])
 def test_hooks_of_another_form_stay(text: str) -> None:
     with pytest.raises(ConfigSyntaxError, match="is no list"):

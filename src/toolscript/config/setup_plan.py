@@ -20,6 +20,8 @@ from toolscript.text.secret_detection import argument_secrets, named_secrets, ur
 from toolscript.text.secret_shapes import AUTH_SCHEMES, SECRET_NAME
 
 _WORD = re.compile(r"[A-Za-z]+(?:[-_][A-Za-z]+)*")
+_VARIABLE = re.compile(r"(?i)(?:(?:bearer|basic|token) )?\$\{(?:(?!:-)[^{}])+\}")
+"""A value that only names a secret; a default would be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,12 @@ def _document(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def find_secrets(servers: Iterable[ClientServer]) -> Iterator[str]:
-    """Yields the texts in servers' entries that may be secret: no plain word among arguments."""
+    """Yields the texts in servers' entries that may be secret: no variable such as ``${KEY}``."""
+    yield from (text for text in _values(servers) if not _VARIABLE.fullmatch(text))
+
+
+def _values(servers: Iterable[ClientServer]) -> Iterator[str]:
+    """Yields the values in servers' entries, but no plain word among arguments."""
     for server in servers:
         args: Any = server.entry.get("args")
         words = [str(word) for word in cast("list[Any]", args)] if isinstance(args, list) else []
