@@ -880,3 +880,27 @@ def test_prompts_and_resources_come_through(tmp_path: Path, real_servers: dict[s
     entry = real_servers["everything"]
     with gateway(tmp_path, everything=entry, time=real_servers["time"]) as url:
         talk(f"{url}/mcp", work)
+
+
+@pytest.mark.requirement("mcp:transports")
+def test_nothing_of_ours_may_be_shared_among_callers(scripted: Scripted, tmp_path: Path) -> None:
+    """mcp:transports: what a server calls public is not, since not every caller may read it."""
+    public = {"resultType": "complete", "ttlMs": 5000, "cacheScope": "public"}
+    others = {
+        "resources/list": {"resources": [{"uri": "note:///a", "name": "a"}], **public},
+        "resources/read": {"contents": [{"uri": "note:///a", "text": "x"}], **public},
+    }
+
+    async def work(client: Client) -> None:
+        lists = (
+            await client.list_tools(),
+            await client.list_prompts(),
+            await client.list_resources(),
+            await client.list_resource_templates(),
+        )
+        assert {(each.cache_scope, each.ttl_ms) for each in lists} == {("private", 0)}
+        read = await client.read_resource("note:///a")
+        assert (read.cache_scope, read.ttl_ms) == ("private", 5000)
+
+    with gateway(tmp_path, notes=scripted(READ_FILE, others=others, discover="answer")) as url:
+        talk(f"{url}/mcp", work, "auto")

@@ -199,6 +199,8 @@ class McpServer(Server[Any]):
             result: _Raw = {**_COMPLETE, **await self._call(ctx, params, context)}
         except ToolscriptError as problem:
             raise MCPError(*error_fields(problem)) from None
+        if "cacheScope" in result:  # of a server's resource, which not every caller may read
+            result["cacheScope"] = "private"
         if ctx.method == "tools/list":
             self._subscribe(ctx)
             result["tools"] = fitting(ctx.protocol_version, result["tools"])
