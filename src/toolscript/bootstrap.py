@@ -112,7 +112,7 @@ def application(
     gateway = _gateway_class(stores.replication)(
         config,
         known,
-        lambda: _connect(settings, config.key, pins, logins, secrets, folder),
+        lambda: _connect(settings, config.key, pins, secrets, known, logins, folder),
         pins,
         policy=RunPolicy(
             starting(limits.start, wiring.start),
@@ -185,12 +185,13 @@ def _connect(  # noqa: PLR0913, PLR0917 - what upstreams share
     settings: Settings,
     config_key: str,
     pins: DefinitionPins,
-    logins: Records,
     secrets: SecretStore,
+    known: Catalogue,
+    logins: Records,
     folder: str,
 ) -> Connect:
     with IMPORTING:
         from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
     data_dir = settings.paths.data_dir
-    return McpConnect(settings.gateway, data_dir, config_key, pins, secrets, logins, folder)
+    return McpConnect(settings.gateway, data_dir, config_key, pins, secrets, known, logins, folder)

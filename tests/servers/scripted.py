@@ -3,11 +3,14 @@
 It is the server of ``toolscript.testing``, whose keys it knows, with more of them:
 
     tools_file     a JSON file with the entries instead; a change sends list_changed
+    methods        a file that gets a line with the method of each request
+    ttl_ms         for how long the newest protocol calls the list valid
     page_size      the list comes in pages of this many
     endless        every page names a next one: "new" cursors, or the "same" one
     list_error     tools/list is answered with this error message
     discover       server/discover is refused ("refuse"), ignored ("silent"), or answered in
                    the protocol of 2026-07-28 ("answer"), whose results are then the script's
+    refuses        methods that it does not know
     refusal        the code of the error for methods that it does not know
     starts         a file that gets a line with the process id at each start
     stdout         printed first; stdout_hex: the same, as bytes
@@ -102,7 +105,10 @@ class MisbehavingServer(ScriptedServer):
             super().receive(message)
 
     def answer(self, identifier: Any, method: str, params: JsonObject) -> None:
-        if method == "tools/list":
+        self.note("methods", method)
+        if method in self.script.get("refuses", []):
+            self.send(id=identifier, error={"code": -32601, "message": "Method not found"})
+        elif method == "tools/list":
             self.list_tools(identifier, params)
         elif method in self.script.get("others", {}):
             super().answer(identifier, method, params)
@@ -129,6 +135,8 @@ class MisbehavingServer(ScriptedServer):
         self.note("listings", time.monotonic())
         time.sleep(script.get("list_s", 0) if listing else 0)
         modern = _DISCOVERY if script.get("discover") == "answer" else {}
+        if "ttl_ms" in script:
+            modern = modern | {"ttlMs": script["ttl_ms"]}
         self.send(id=identifier, result=modern | self.page(params))
         if script.get("restless"):
             self.send(**_LIST_CHANGED)

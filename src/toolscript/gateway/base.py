@@ -10,7 +10,7 @@ import msgspec
 from toolscript.errors import RefusedError
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, Seniority
-from toolscript.types import ServerSpec, ToolSpec
+from toolscript.types import ServerSpec, ToolSpec, Transport
 
 IMPORTING = threading.Lock()
 """Held by a thread that imports the SDK: two such imports at once can deadlock."""
@@ -36,6 +36,10 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: tuple[ToolSpec, ...]
     version: str = ""
+    transport: Transport | None = None
+    """The transport that works; None if it is not known yet."""
+    protocol: str = ""
+    """The version of the protocol that it spoke the last time; empty if it may speak another."""
     rejected: tuple[str, ...] = ()
     lists: dict[str, tuple[Any, ...]] | None = None
     """The entries of its other lists, such as ``prompts/list``, by their method; None if they

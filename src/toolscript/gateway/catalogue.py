@@ -15,7 +15,16 @@ from toolscript.gateway.definitions.comparison import (
     trust_of,
 )
 from toolscript.gateway.tool_repairs import RepairedTools, repair_tools
-from toolscript.types import SEPARATOR, Repair, ServerSpec, ServerState, ToolSpec, Trust, tool_id
+from toolscript.types import (
+    SEPARATOR,
+    Repair,
+    ServerSpec,
+    ServerState,
+    ToolSpec,
+    Transport,
+    Trust,
+    tool_id,
+)
 
 
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -30,6 +39,10 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     error: str = ""
     since: str = ""
     version: str = ""
+    transport: Transport | None = None
+    """The transport that works; None if it is not known yet."""
+    protocol: str = ""
+    """The version of the protocol that it spoke the last time; empty if it may speak another."""
     rejected: tuple[str, ...] = ()
     lists: dict[str, tuple[Any, ...]] | None = None
     """The entries of its other lists, such as ``prompts/list``, by their method; None if they

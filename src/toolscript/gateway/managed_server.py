@@ -68,7 +68,7 @@ def status_of(
     return ServerStatus(
         name=spec.name,
         state=_state_of(entry, managed),
-        transport=spec.transport,
+        transport=entry.transport or spec.transport,
         tools=len(entry.tools),
         error=entry.error,
         since=entry.since,

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests import launcher
-from tests.support import HELPERS, Entry, Running, running, until, write_config
+from tests.support import (
+    HELPERS,
+    READ_FILE,
+    Entry,
+    Running,
+    Scripted,
+    running,
+    until,
+    write_config,
+)
+from toolscript.gateway.upstream.tool_listing import fresh_s
 
 CONNECTIONS = [(t, p) for t in ("stdio", "http", "sse") for p in ("auto", "legacy")]
 SELDOM = {"TOOLSCRIPT_POLL_INTERVAL": "3600", "TOOLSCRIPT_PING_INTERVAL": "3600"}
@@ -88,3 +98,35 @@ def test_a_stream_that_breaks_is_opened_again(name: Path, transport: str) -> Non
         until(lambda: finds(now, "second"), "the second tool is found")
         rename(name, "third")
         until(lambda: finds(now, "third"), "the third tool is found")
+
+
+@pytest.mark.requirement("upstream:live")
+def test_a_list_is_not_asked_for_again_before_it_expires(scripted: Scripted) -> None:
+    """upstream:live: pings go on meanwhile, and afterwards it is asked for again."""
+    methods = scripted.directory / "methods"
+    entry = scripted(READ_FILE, discover="answer", ttl_ms=1500, methods=str(methods))
+    config = write_config(scripted.directory / "c.json", {"one": entry})
+    with running(config, OFTEN | {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+        now.wait_for("one", "ready")
+        until(lambda: methods.read_text("utf-8").count("tools/list") > 1, "it is listed again", 20)
+    between = methods.read_text("utf-8").split("tools/list")[1]
+    assert between.count("server/discover") > 2
+
+
+@pytest.mark.parametrize(
+    ("protocol", "lifetimes_ms", "seconds"),
+    [
+        ("2026-07-28", [5000], 5),
+        ("2026-07-28", [5000, 2000, 9000], 2),
+        ("2026-07-28", [5000, None], 0),
+        ("2026-07-28", [0], 0),
+        ("2026-07-28", [10 * 365 * 86_400_000], 86_400),
+        ("2025-11-25", [5000], 0),
+        ("2025-11-25", ["soon"], 0),
+    ],
+)
+def test_for_how_long_a_list_is_valid(
+    protocol: str, lifetimes_ms: list[object], seconds: float
+) -> None:
+    """upstream:live: the page that expires first counts, and at most a day."""
+    assert fresh_s(protocol, lifetimes_ms) == seconds

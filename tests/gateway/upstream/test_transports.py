@@ -15,12 +15,14 @@ from tests.support import (
     HELPERS,
     READ_FILE,
     Entry,
+    Running,
     Scripted,
     alive,
     running,
     until,
     write_config,
 )
+from toolscript.bootstrap import Wiring
 
 KEY = "Bearer a-key-of-ours"
 TOOLS = ["one__current_time", "one__read_file"]
@@ -100,7 +102,10 @@ def test_the_other_transport_is_tried(
     tmp_path: Path, http_url: str, events_url: str, speaks: str, stated: Entry
 ) -> None:
     """upstream:transports: whatever the type says, since clients take the two for the same."""
-    offers(tmp_path, {"url": http_url if speaks == "http" else events_url} | stated)
+    entry: Entry = {"url": http_url if speaks == "http" else events_url} | stated
+    offers(tmp_path, entry)
+    with running(write_config(tmp_path / "servers.json", {"one": entry})) as now:
+        assert now.status("one").transport == ("http" if speaks == "http" else "sse")
 
 
 @pytest.mark.requirement("upstream:transports")
@@ -167,6 +172,57 @@ def test_a_server_that_knows_no_discovery(scripted: Scripted, discover: str) -> 
     config = write_config(scripted.directory / "servers.json", {"one": entry})
     with running(config, {"TOOLSCRIPT_CONNECT_TIMEOUT": "3"}) as now:
         assert now.wait_for("one", "ready").tools == 1
+
+
+def first_requests(methods: Path) -> list[str]:
+    """The first request of each start."""
+    starts = methods.read_text("utf-8").split("start\n")[1:]
+    return [each.split()[0] for each in starts]
+
+
+def is_started(now: Running) -> bool:
+    status = now.status("one")
+    return status.state == "ready" and not status.snapshot
+
+
+@pytest.mark.requirement("upstream:transports")
+def test_a_server_is_spoken_to_as_it_spoke_the_last_time(scripted: Scripted) -> None:
+    """upstream:transports: one that answers no discovery is not asked for it at each start.
+
+    It is asked again after it has called itself otherwise.
+    """
+    methods, fate = scripted.directory / "methods", scripted.directory / "fate.json"
+    fate.write_text("{}", "utf-8")
+    entry = scripted(READ_FILE, discover="silent", methods=str(methods), fate=str(fate))
+    config = write_config(scripted.directory / "servers.json", {"one": entry})
+
+    def start() -> None:
+        with methods.open("a", encoding="utf-8") as file:
+            file.write("start\n")
+        with running(config, {"TOOLSCRIPT_CONNECT_TIMEOUT": "3"}, Wiring(start="all")) as now:
+            until(lambda: is_started(now), "it has been started")
+
+    start()
+    start()
+    assert first_requests(methods) == ["server/discover", "initialize"]
+    fate.write_text(json.dumps({"discover": "answer", "name": "newer"}), "utf-8")
+    start()
+    start()
+    assert first_requests(methods)[2:] == ["initialize", "server/discover"]
+
+
+@pytest.mark.requirement("upstream:transports")
+def test_a_server_that_no_longer_speaks_as_it_did(scripted: Scripted) -> None:
+    """upstream:transports: the attempt after the one that fails asks it."""
+    fate = scripted.directory / "fate.json"
+    fate.write_text("{}", "utf-8")
+    entry = scripted(READ_FILE, fate=str(fate))
+    config = write_config(scripted.directory / "servers.json", {"one": entry})
+    with running(config) as now:
+        now.wait_for("one", "ready")
+    fate.write_text(json.dumps({"discover": "answer", "refuses": ["initialize"]}), "utf-8")
+    with running(config, wiring=Wiring(start="all")) as now:
+        until(lambda: is_started(now), "it has been started")
 
 
 @pytest.mark.parametrize("code", [-32000, -32001, -32600, -32602, -32603, 0, 404])

@@ -1,11 +1,13 @@
 """``toolscript doctor``: cli:others."""
 
 import json
+import os
 import socket
 from typing import Any
 
 import pytest
-from tests.support import FUZZY, READ_FILE, Cli, Scripted
+from tests import launcher
+from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted
 
 
 @pytest.fixture
@@ -38,6 +40,18 @@ def test_nothing_is_wrong(cli: Cli, scripted: Scripted, port: str) -> None:
     assert "port" not in found
     table = cli("doctor", "--port", port).stdout
     assert "server files" in table
+
+
+@pytest.mark.requirement("cli:others")
+def test_a_server_over_sse_works_and_is_named(cli: Cli, port: str) -> None:
+    """cli:others: by the transport that works, whatever its entry says."""
+    environ = {"PATH": os.environ["PATH"]}
+    with launcher.helper(HELPERS / "sdk.py", "events", "0", env=environ) as (url, _):
+        cli.configure(old={"url": url, "type": "http"})
+        found = findings(cli, port, 0)["server old"]
+    assert found["found"] == "2 tools; over SSE, which MCP has given up"
+    assert found["degraded"] is True
+    assert "Streamable HTTP" in found["advice"]
 
 
 @pytest.mark.requirement("upstream:lazy")

@@ -26,6 +26,7 @@ from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import GatewaySettings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
+from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.comparison import held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.diagnosis import (
@@ -44,7 +45,7 @@ from toolscript.gateway.upstream.http_outcome import FORGOTTEN
 from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
 from toolscript.gateway.upstream.output_filter import OutputFilter
 from toolscript.gateway.upstream.request_router import RequestRouter
-from toolscript.gateway.upstream.session_factory import SessionFactory
+from toolscript.gateway.upstream.session_factory import LastSession, SessionFactory
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
 from toolscript.gateway.upstream.tool_listing import answers_listing, list_tools
 from toolscript.storage.atomic_files import file_name
@@ -115,6 +116,9 @@ class McpUpstream:
         """The status with which the server refused the last attempt to connect, or 0."""
         self._ready_at = math.inf
         self._listed_at = -math.inf
+        self._fresh_s = 0.0
+        """For how many seconds after a listing the server calls its tools valid."""
+        self._session = LastSession(spec.transport, "", "")
         self._router = RequestRouter(
             spec.name,
             self._sessions.call_s,
@@ -212,7 +216,8 @@ class McpUpstream:
 
     async def _attempt(self) -> str:
         """Connects, stays until the connection ends, and returns why it did."""
-        first = self._shared.transports.get(self._spec.digest, self._spec.transport)
+        last = self._shared.last_sessions.get(self._spec.digest)
+        first = last.transport if last else self._spec.transport
         error = await self._connect(first)
         is_other = self._status // 100 == _CLIENT_ERROR and self._status not in _RIGHTS
         if first == "stdio" or self._was_ready or not is_other:
@@ -220,7 +225,6 @@ class McpUpstream:
         other: Transport = "http" if first == "sse" else "sse"
         second = await self._connect(other)
         if self._was_ready:
-            self._shared.transports[self._spec.digest] = other
             return second
         return f"{error} over {_NAMES[first]}; {second} over {_NAMES[other]}"
 
@@ -229,15 +233,23 @@ class McpUpstream:
         self._is_closed = self._has_other_lists = False
         self._listed_changes = self._changes
         deadline = anyio.current_time() + self._sessions.connect_s
+        # Kept again by a session that works.
+        last = self._shared.last_sessions.pop(self._spec.digest, None)
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
                 opened = self._sessions.open(
-                    transport, self._hear, self._router.elicit, self._note_closed
+                    transport,
+                    self._hear,
+                    self._router.elicit,
+                    self._note_closed,
+                    last_protocol=last.protocol if last else "",
                 )
                 async with opened as session, anyio.create_task_group() as tasks:
                     changes = ToolListChanges(session, transport)
                     await changes.begin(tasks, self._note_change)
+                    self._session = self._describe(session, transport, last)
                     await self._publish(session)
+                    self._shared.last_sessions[self._spec.digest] = self._session
                     scope.deadline = math.inf
                     with self._router.connected(session):
                         await self._watch(session, changes)
@@ -248,20 +260,27 @@ class McpUpstream:
             return self._explain(f"did not answer within {self._sessions.connect_s:g} s")
         return "the connection ended"
 
-    async def _publish(self, session: ClientSession) -> None:
-        changes = self._changes
-        tools, rejected = await list_tools(session, self._spec)
-        tools = tuple(map(self._output.definition, tools))
-        reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
+    def _describe(
+        self, session: ClientSession, transport: Transport, last: LastSession | None
+    ) -> LastSession:
+        """Returns the facts about a session that the next one after it needs."""
         info = session.server_info
         version = self._show(f"{info.name} {info.version}", 80) if info else ""
+        is_updated = last is not None and last.version != version
+        return LastSession(transport, "" if is_updated else session.protocol_version or "", version)
+
+    async def _publish(self, session: ClientSession) -> None:
+        changes = self._changes
+        tools, rejected, self._fresh_s = await list_tools(session, self._spec)
+        tools = tuple(map(self._output.definition, tools))
+        reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, tools)
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
         lists = self._ready.lists if has_other_lists(session) else {}
         rejected = self._first_lines(rejected)
         self._ready = Ready(
             tools=reviewed.accepted,
-            version=version,
+            **self._session._asdict(),
             rejected=rejected,
             lists=lists,
             held=reviewed.held,
@@ -324,7 +343,8 @@ class McpUpstream:
         while True:
             if has_other_lists(session) and not self._has_other_lists:
                 await self._publish_other_lists(session)
-            due_at = math.inf if changes.is_notified else self._listed_at + self._poll_s
+            pause_s = math.inf if changes.is_notified else max(self._poll_s, self._fresh_s)
+            due_at = self._listed_at + pause_s
             with anyio.move_on_after(min(self._ping_s, due_at - anyio.current_time())):
                 await self._wake.wait()
             self._wake = anyio.Event()
@@ -435,6 +455,7 @@ class McpConnect:
         config_key: The key of the configuration.
         pins: The definitions that were accepted.
         secrets: The secrets that servers' entries name.
+        known: The snapshot of the catalogue.
         logins: The storage of logins; None for the data directory.
         folder: The working directory of servers whose entry names none; empty for this one.
     """
@@ -446,6 +467,7 @@ class McpConnect:
         config_key: str,
         pins: DefinitionPins,
         secrets: SecretStore,
+        known: Catalogue,
         logins: Records | None = None,
         folder: str = "",
     ) -> None:
@@ -457,9 +479,12 @@ class McpConnect:
         self.auth = data_dir / "auth"
         self.secrets = secrets
         self.reaper = ProcessReaper()
-        self.transports: dict[str, Transport] = {}
-        """The transport that works, by the digest of the entry, of each server that does not speak
-        the one that its entry states."""
+        self.last_sessions = {
+            entry.digest: LastSession(entry.transport, entry.protocol, entry.version)
+            for entry in known.servers.values()
+            if entry.transport
+        }
+        """The last session that worked with each server, by the digest of its entry."""
         self.logins = PendingLogins(self.auth, logins)
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:

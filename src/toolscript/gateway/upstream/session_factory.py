@@ -4,7 +4,7 @@ import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -15,6 +15,7 @@ from mcp.client.session import ClientSession, ElicitationFnT, MessageHandlerFnT
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolscript.config.secret_store import ResolvedServer, SecretStore, resolve_secrets
@@ -39,6 +40,16 @@ READ_TIMEOUT_S = 300.0
 """The least timeout for reading a response over HTTP. The library's own 5 s is too short."""
 _INSTALL = "install it or give the full path"
 _IDENTITY = mcp_types.Implementation(name="toolscript", version=__version__)
+
+
+class LastSession(NamedTuple):
+    """Facts about the last session with a server."""
+
+    transport: Transport
+    protocol: str
+    """The version of the protocol; empty if the server may speak a newer one."""
+    version: str
+    """The name and version that the server reports."""
 
 
 class SessionFactory:
@@ -87,6 +98,8 @@ class SessionFactory:
         on_message: MessageHandlerFnT,
         on_elicitation: ElicitationFnT,
         on_closed: Callable[[], None],
+        *,
+        last_protocol: str = "",
     ) -> AsyncGenerator[ClientSession]:
         """Returns a context manager with a session in which the server has answered.
 
@@ -95,6 +108,7 @@ class SessionFactory:
             on_message: Takes notifications, and errors of messages that are none.
             on_elicitation: Answers the server's questions.
             on_closed: Is called once the server has closed the connection.
+            last_protocol: The version of the protocol that the server spoke the last time.
 
         Raises:
             UpstreamError: The server's command or folder, or one of its secrets, is missing.
@@ -114,7 +128,7 @@ class SessionFactory:
                 client_info=_IDENTITY,
             ) as session,
         ):
-            await self._handshake(session)
+            await self._handshake(session, last_protocol)
             yield session
 
     def _resolve(self) -> ServerSpec:
@@ -165,8 +179,10 @@ class SessionFactory:
         if response.request.method == "POST":
             self.refused = response.status_code if response.is_error else 0
 
-    async def _handshake(self, session: ClientSession) -> None:
-        if self._spec.protocol == "auto":
+    async def _handshake(self, session: ClientSession, last_protocol: str) -> None:
+        # A server over HTTP may be replaced by a newer one unnoticed, and refuses at once.
+        is_older = self._spec.transport == "stdio" and last_protocol in HANDSHAKE_PROTOCOL_VERSIONS
+        if self._spec.protocol == "auto" and not is_older:
             with anyio.move_on_after(min(DISCOVER_TIMEOUT_S, self.connect_s / 3)):
                 await _discover(session)
         if session.discover_result is None:

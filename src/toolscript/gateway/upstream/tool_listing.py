@@ -1,9 +1,9 @@
 """Lists a server's tools so that one bad tool costs only itself."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import anyio.lowlevel
 import mcp_types
@@ -11,7 +11,7 @@ import msgspec
 from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import validate_server_result
-from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from toolscript.errors import UpstreamError
@@ -23,6 +23,8 @@ from toolscript.text.names import deceptive_name
 from toolscript.types import ServerSpec, ToolSpec
 
 MAX_PAGES = 1000
+MAX_FRESH_S = 86_400
+"""The longest time for which a list is not asked for again because its server calls it valid."""
 MAX_TOOLS = 20_000
 MAX_NAME_CHARS, MAX_TITLE_CHARS, MAX_DESCRIPTION_CHARS = 128, 1024, 64 * 1024
 MAX_SCHEMA_BYTES, MAX_ANNOTATIONS_BYTES = 256 * 1024, 16 * 1024
@@ -47,30 +49,53 @@ class _RejectedToolError(Exception):
     """Says why a tool is left out."""
 
 
-async def list_tools(
-    session: ClientSession, spec: ServerSpec
-) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
-    """Returns the server's usable tools, as its configuration filters them, and the mistakes.
+class Listing(NamedTuple):
+    """A server's answer about its tools."""
 
-    The second tuple has a line for each rejected tool and each filter that matches nothing.
-    """
+    tools: tuple[ToolSpec, ...]
+    """The usable tools, as the server's configuration filters them."""
+    rejected: tuple[str, ...]
+    """A line for each rejected tool and each filter that matches nothing."""
+    fresh_s: float
+    """For how many seconds the server says that the list is valid; 0 if it does not say."""
+
+
+async def list_tools(session: ClientSession, spec: ServerSpec) -> Listing:
+    """Returns a server's tools."""
     tools: dict[str, ToolSpec] = {}
     rejected: list[str] = []
+    lifetimes_ms: list[Any] = []
     free_bytes = MAX_SERVER_BYTES
-    async for entry, rest in _entries(session):
-        try:
-            tool = _tool(session, spec, entry, rest)
-            free_bytes -= _check_size(tool, tools, free_bytes)
-        except _RejectedToolError as error:
-            rejected.append(f"{_name_of(entry)}: {error}")
-        else:
-            tools[tool.name] = tool
+    async for rest, entries in _pages(session):
+        lifetimes_ms.append(rest.get("ttlMs"))
+        for entry in entries:
+            try:
+                tool = _tool(session, spec, entry, rest)
+                free_bytes -= _check_size(tool, tools, free_bytes)
+            except _RejectedToolError as error:
+                rejected.append(f"{_name_of(entry)}: {error}")
+            else:
+                tools[tool.name] = tool
+            await anyio.lowlevel.checkpoint()
     rejected += _find_unmatched(spec, tools)
-    return tuple(tool for name, tool in tools.items() if spec.offers(name)), tuple(rejected)
+    usable = tuple(tool for name, tool in tools.items() if spec.offers(name))
+    return Listing(usable, tuple(rejected), fresh_s(_version(session), lifetimes_ms))
 
 
-async def _entries(session: ClientSession) -> AsyncGenerator[tuple[Any, dict[str, Any]]]:
-    """Yields each entry of every page, decoded or as raw JSON, and the page's other fields."""
+def fresh_s(protocol: str, lifetimes_ms: Sequence[Any]) -> float:
+    """Returns for how many seconds a list is valid.
+
+    Args:
+        protocol: The version of the protocol; the field of an older one means nothing.
+        lifetimes_ms: The ``ttlMs`` of each page.
+    """
+    if protocol not in MODERN_PROTOCOL_VERSIONS:
+        return 0
+    return min(min(each or 0 for each in lifetimes_ms) / 1000, MAX_FRESH_S)
+
+
+async def _pages(session: ClientSession) -> AsyncGenerator[tuple[dict[str, Any], list[Any]]]:
+    """Yields every page: see `_page`."""
     total = 0
     cursor: str | None = None
     seen: set[str] = set()
@@ -79,9 +104,7 @@ async def _entries(session: ClientSession) -> AsyncGenerator[tuple[Any, dict[str
         total += len(entries)
         if total > MAX_TOOLS:
             raise UpstreamError(f"lists more than {MAX_TOOLS} tools; use includeTools")
-        for entry in entries:
-            yield entry, rest
-            await anyio.lowlevel.checkpoint()
+        yield rest, entries
         cursor = rest.get("nextCursor")
         if not cursor or cursor in seen:
             return

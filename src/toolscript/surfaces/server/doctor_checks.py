@@ -21,6 +21,8 @@ _ADVICE = {
     "failed": "see the guide to troubleshooting",
     "connecting": "wait, or give it more time with startTimeout",
 }
+_SSE = "over SSE, which MCP has given up"
+_SSE_ADVICE = "look in its documentation for an address of Streamable HTTP (often /mcp)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,11 @@ def server_finding(server: dict[str, Any]) -> Finding:
         found += f", {reordered} reordered: same words, other order" * bool(reordered)
         found = "; ".join([found, *server["switches"]])
         ok = state == "disabled" or not left_out
-        return Finding(what, ok, "; ".join([found, *left_out]), advice)
+        is_old = state != "disabled" and server["transport"] == "sse"
+        if is_old:
+            found += f"; {_SSE}"
+            advice = advice or _SSE_ADVICE
+        return Finding(what, ok, "; ".join([found, *left_out]), advice, degraded=is_old)
     advice = _ADVICE[state]
     if state == "failed" and server["transport"] == "stdio":
         advice = f"see its log: toolscript logs {shlex.quote(server['name'])}"
