@@ -270,8 +270,7 @@ class GatewaySettings:
     )
     poll_interval_s: float = _setting(
         60.0,
-        "Seconds between two listings of a server that does not announce changes. If the server "
-        "says that its list is valid for longer (`ttlMs`), that counts, up to a day.",
+        "Least seconds between two listings of a server that announces no changes.",
         "TOOLSCRIPT_POLL_INTERVAL",
         bounds=(0.1, 86400),
     )
