@@ -197,6 +197,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "http:others": Requirement(
         "/health, /servers, /tools, /search/stats, /metrics, calling tools, OpenAPI.",
     ),
+    "http:oauth": Requirement(
+        "MCP clients log in by OAuth with the owner's consent, and get a token like any other.",
+    ),
     "mcp:search_tools": Requirement(
         "The MCP tool search_tools.",
     ),

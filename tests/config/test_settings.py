@@ -86,6 +86,8 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "exec_memory_mib": (64, "128", 128),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
+    "oauth": (True, "true", True),
+    "public_url": ("https://a", "https://b", "https://b"),
 }
 
 

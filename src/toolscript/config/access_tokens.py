@@ -7,6 +7,7 @@ bits, which cannot be guessed.
 import hashlib
 import hmac
 import secrets
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,8 @@ from toolscript.types import EVERYTHING, SEPARATOR, Grant, as_id
 
 PREFIX = "ts_"
 VERSION = 1
+CODE_MEMORY_S = 600
+"""Seconds for which a code that was exchanged is remembered; it is valid for less."""
 _NAME = "tokens"
 """The name of the record that has them."""
 
@@ -49,9 +52,23 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         return not self.expires or now < datetime.fromisoformat(self.expires)
 
 
-class _TokenFile(msgspec.Struct, frozen=True):
+class _UsedCode(msgspec.Struct, frozen=True):
+    """An authorization code that was exchanged."""
+
+    id: str
+    token: str
+    """The id of the token that it gave."""
+    until: int
+    """Until then it is remembered, in seconds since 1970."""
+
+
+class _TokenFile(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     tokens: tuple[Token, ...]
+    codes: tuple[_UsedCode, ...] = ()
+
+
+_EMPTY = _TokenFile(VERSION, ())
 
 
 def token_files(data_dir: Path, config_key: str) -> FileRecords:
@@ -79,8 +96,8 @@ class TokenStore:
         """The file, if there are no ``records``."""
         self._records: Records = records or files
         self._place = self._records.location(_NAME)
-        self._known: tuple[str, tuple[Token, ...]] | None = None
-        """The stamp of the latest reading, and the tokens; set at once, as several threads ask."""
+        self._known: tuple[str, _TokenFile] | None = None
+        """The stamp of the latest reading, and its content; set at once, as several threads ask."""
 
     @property
     def protected(self) -> bool:
@@ -97,6 +114,9 @@ class TokenStore:
 
         Raises `TokenFileError` for a file that cannot be read or that another user may have made.
         """
+        return self._content().tokens
+
+    def _content(self) -> _TokenFile:
         current, known = self._current_stamp(), self._known
         if known is None or known[0] != current:
             known = self._known = current, self._read()
@@ -107,19 +127,34 @@ class TokenStore:
 
         ``days`` is how long it is valid; None means for ever.
         """
-        secret = PREFIX + secrets.token_urlsafe(32)
-        now = datetime.now(UTC)
-        token = Token(
-            id=secrets.token_hex(4),
-            hash=_hash(secret),
-            grant=grant,
-            name=name,
-            created=_iso(now),
-            expires=_iso(now + timedelta(days=days)) if days is not None else "",
-        )
+        token, secret = _make(grant, name, days)
         with self._records.locked(_NAME):
-            self._write((*self.all(), token))
+            self._write([*self.all(), token])
         return token, secret
+
+    def exchange(self, code: str, grant: Grant | None, name: str, days: float) -> str | None:
+        """Creates a token for an authorization code, once for each code; returns the token.
+
+        A code that comes again gives None, and takes the token back that it gave before.
+
+        Args:
+            code: The id of the code.
+            grant: The grant of the token; None creates no token.
+            name: The name of the token.
+            days: How long the token is valid.
+        """
+        now = int(time.time())
+        with self._records.locked(_NAME):
+            codes = {used.id: used for used in self._content().codes if used.until > now}
+            if code in codes:
+                self._write([each for each in self.all() if each.id != codes[code].token])
+                return None
+            if grant is None:
+                return None
+            token, secret = _make(grant, name, days)
+            used = _UsedCode(code, token.id, now + CODE_MEMORY_S)
+            self._write([*self.all(), token], (*codes.values(), used))
+        return secret
 
     def revoke(self, identifier: str) -> Token:
         """Revokes the token of this id and returns it; raises `UnknownNameError` without one."""
@@ -129,7 +164,7 @@ class TokenStore:
             if revoked is None:
                 known = ", ".join(token.id for token in tokens) or "none"
                 raise UnknownNameError(f"no token has the id {identifier!r}; there are: {known}")
-            self._write(tuple(token for token in tokens if token is not revoked))
+            self._write([token for token in tokens if token is not revoked])
         return revoked
 
     def find(self, secret: str) -> Token | None:
@@ -149,13 +184,13 @@ class TokenStore:
         except OSError as error:
             raise self._unreadable(error) from None
 
-    def _read(self) -> tuple[Token, ...]:
+    def _read(self) -> _TokenFile:
         try:
             check_owner(self._data_dir)
             content = self._records.read(_NAME)
-            return () if content is None else msgspec.json.decode(content, type=_TokenFile).tokens
+            return _EMPTY if content is None else msgspec.json.decode(content, type=_TokenFile)
         except LostRecordError:
-            return ()
+            return _EMPTY
         except DataDirectoryError as error:
             raise TokenFileError(f"{error}; no caller is let in") from None
         except OSError as error:
@@ -174,9 +209,26 @@ class TokenStore:
         why = error.strerror or error
         return TokenFileError(f"{self._place} cannot be read now ({why}), so no caller is let in")
 
-    def _write(self, tokens: tuple[Token, ...]) -> None:
-        self._records.write(_NAME, msgspec.json.encode(_TokenFile(VERSION, tokens)))
-        self._known = self._current_stamp(), tokens
+    def _write(self, tokens: Iterable[Token], codes: tuple[_UsedCode, ...] | None = None) -> None:
+        kept = self._content().codes if codes is None else codes
+        content = _TokenFile(VERSION, tuple(tokens), kept)
+        self._records.write(_NAME, msgspec.json.encode(content))
+        self._known = self._current_stamp(), content
+
+
+def _make(grant: Grant, name: str, days: float | None) -> tuple[Token, str]:
+    """Returns a new token for a store, and its secret."""
+    secret = PREFIX + secrets.token_urlsafe(32)
+    now = datetime.now(UTC)
+    token = Token(
+        id=secrets.token_hex(4),
+        hash=_hash(secret),
+        grant=grant,
+        name=name,
+        created=_iso(now),
+        expires=_iso(now + timedelta(days=days)) if days is not None else "",
+    )
+    return token, secret
 
 
 def grant_for(

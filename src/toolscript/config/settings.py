@@ -355,6 +355,18 @@ class ServerSettings:
         "--port",
         bounds=(0, 65535),
     )
+    oauth: bool = _setting(
+        default=False,
+        help="Let MCP clients log in by OAuth, with the owner's consent on the page.",
+        env="TOOLSCRIPT_OAUTH",
+        flag="--oauth",
+    )
+    public_url: str | None = _setting(
+        None,
+        "Address at which others reach the gateway, such as https://tools.example.com.",
+        "TOOLSCRIPT_PUBLIC_URL",
+        schemes=_HTTP,
+    )
     log_level: str = _setting(
         "warning",
         "What a gateway logs; info has a line for each request.",

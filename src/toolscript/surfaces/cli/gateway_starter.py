@@ -103,7 +103,7 @@ def _spawn(log: Path, flags: Mapping[str, Any], *, on_demand: bool) -> "subproce
     command += ["--on-demand"] if on_demand else []
     for name, value in flags.items():
         if value is not None:
-            command += [OPTION[name].flag or "", str(value)]
+            command += [OPTION[name].flag or "", *([] if value is True else [str(value)])]
     with open_private(log) as output:
         return subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
             command,

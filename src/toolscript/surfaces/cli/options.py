@@ -29,7 +29,10 @@ def _option(name: str) -> Callable[[_Command], _Command]:
         text += f"  [default: {option.default}]"
     if option.env:
         text += f"  [env: {option.env}]"
-    return click.option(option.flag or f"--{name}", name, metavar=option.kind.__name__, help=text)
+    flag = option.flag or f"--{name}"
+    if option.kind is bool:
+        return click.option(flag, name, is_flag=True, default=None, help=text)
+    return click.option(flag, name, metavar=option.kind.__name__, help=text)
 
 
 def output_choice(text: str, *forms: str) -> Callable[[_Command], _Command]:

@@ -32,7 +32,8 @@ def ui(print_only: bool, **flags: Any) -> None:
         client = gateway(flags)
     else:
         client = client_of(ensure_gateway(settings.paths, flags), settings.client.profile)
-    link = client.url.rstrip("/") + client.post("/ui/link", b"{}")["path"]
+    made = client.post("/ui/link", b"{}")
+    link = (made.get("origin") or client.url.rstrip("/")) + made["path"]
     if not print_only and _is_opened(client, link):
         click.echo(f"opened {client.url} in your browser")
     else:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import FrameType
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import session_key
 from toolscript.config.servers import Config
 from toolscript.config.settings import DatabaseSettings, ServerSettings, Settings
-from toolscript.errors import PortInUseError, UnprotectedError
+from toolscript.errors import ConfigError, PortInUseError, UnprotectedError
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.mcp.session_ids import SessionIds
@@ -31,6 +32,8 @@ from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, 
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.garbage_collection import collect_as_usual
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
+from toolscript.surfaces.server.oauth import OAuthServer
+from toolscript.surfaces.server.oauth_clients import ClientDocuments
 from toolscript.surfaces.server.process_memory import (
     freeze_gc,
     keep_heap_small,
@@ -48,6 +51,7 @@ _NO_TRACING = (
     "traces are not exported, which needs more packages; install them with: "
     "pip install 'toolscript[otel]'"
 )
+_PORTS = {"http": 80, "https": 443}
 _STREAMS_S = 2
 """The same for streams that clients only read."""
 
@@ -119,13 +123,23 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
     stores = bootstrap.open_stores(settings, config.key)
     stores.join(_find_address(settings.database, listening))
     tokens = TokenStore(settings.paths.data_dir, config.key, stores.records("tokens"))
-    if not local and not tokens.protected:
+    public = _public_url(settings.server.public_url)
+    if not local and not tokens.protected and not settings.server.oauth:
         raise UnprotectedError(
             f"on {bound} other machines could use every tool; first make a token with: "
             "toolscript token create, or listen on 127.0.0.1"
         )
-    authenticator = TokenAuthenticator(tokens, key, open_to_all=local and not on_demand)
+    is_private = local and not on_demand and not public and not settings.server.oauth
+    authenticator = TokenAuthenticator(tokens, key, open_to_all=is_private)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
+    if public:
+        own_hosts += (urlsplit(public).hostname or "",)
+    sealing = session_key(settings.server, settings.paths.data_dir, config.key)
+    oauth = None
+    if settings.server.oauth:
+        if not local and not public:
+            raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
+        oauth = OAuthServer(public or _url(listening), sealing, tokens, ClientDocuments())
     app = bootstrap.application(
         settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )
@@ -142,11 +156,9 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
         pages=pages,
         tokens=tokens,
         settings=settings,
-        ids=SessionIds(
-            session_key(settings.server, settings.paths.data_dir, config.key),
-            stores.replica,
-        ),
+        ids=SessionIds(sealing, stores.replica),
         replication=stores.replication,
+        oauth=oauth,
     )
     return _Server(asgi, app, stats)
 
@@ -283,6 +295,26 @@ def _find_address(database: DatabaseSettings, listening: socket.socket) -> str:
             "the other gateways cannot reach this one: set TOOLSCRIPT_REPLICA_URL to its address"
         )
     return database.replica_url or _url(listening)
+
+
+def _public_url(given: str | None) -> str:
+    """Returns the public address as browsers write it; empty if there is none."""
+    if given is None:
+        return ""
+    try:
+        parts = urlsplit(given)
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    is_origin = given.rstrip("/").casefold().removesuffix(f":{port}").endswith(f"://{host}")
+    is_safe = parts.scheme == "https" or host in LOOPBACK_HOSTS
+    if not host or not is_origin or not is_safe:
+        raise ConfigError(
+            "TOOLSCRIPT_PUBLIC_URL is not an address that begins with https and ends with the "
+            "host or its port; write it like https://tools.example.com"
+        )
+    is_usual = port in {None, _PORTS[parts.scheme]}
+    return f"{parts.scheme}://{host}" + ("" if is_usual else f":{port}")
 
 
 def _url(listening: socket.socket) -> str:

@@ -74,9 +74,11 @@ class BodyLimit:
                 self.count(-lines.length)
             return
         data, app, length = bytearray(), self._app, 0
+        # Everybody may send one to the routes of OAuth.
+        limit = SMALL_BODY_BYTES if scope["path"].startswith("/oauth/") else self.bounds.body_bytes
         try:
             try:
-                await self._read(data, receive)
+                await self._read(data, receive, limit)
                 receive = _replay(bytes(data), receive)
             except ClientDisconnect:
                 return
@@ -89,7 +91,7 @@ class BodyLimit:
         finally:
             self._bytes -= length
 
-    async def _read(self, data: bytearray, receive: Receive) -> None:
+    async def _read(self, data: bytearray, receive: Receive, limit: int) -> None:
         more, brackets = True, 0
         while more:
             message = await receive()
@@ -100,17 +102,17 @@ class BodyLimit:
             data += piece
             self.count(len(piece))
             brackets += piece.count(b"[") + piece.count(b"{")
-            self.check(len(data), brackets)
+            self.check(len(data), brackets, limit)
 
     def count(self, length: int) -> None:
         """Adds to the bytes of all bodies together."""
         self._bytes += length
 
-    def check(self, length: int, brackets: int) -> None:
+    def check(self, length: int, brackets: int, limit: int) -> None:
         """Raises `InputError` or `NotReadyError` for a body, or all together, beyond a bound."""
         bounds = self.bounds
-        if length > bounds.body_bytes:
-            what = f"the body is too long; at most {bounds.body_bytes} bytes are read"
+        if length > limit:
+            what = f"the body is too long; at most {limit} bytes are read"
             raise InputError(what)
         if brackets > bounds.brackets:
             what = f"the body has too many brackets; at most {bounds.brackets} are read"
@@ -154,7 +156,7 @@ class _LineLimit:
         before = 0 if is_new else self.length
         self._limit.count(before + begun - self.length)
         self.length = before + begun
-        self._limit.check(self.length, self._brackets)
+        self._limit.check(self.length, self._brackets, self._limit.bounds.body_bytes)
         if is_new:
             self._brackets = piece.count(b"[", -begun) + piece.count(b"{", -begun) if begun else 0
         if not self.length:

@@ -36,6 +36,7 @@ from toolscript.surfaces.http import (
     upstream_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, caller_of, session_of
+from toolscript.surfaces.http.oauth_routes import oauth_routes
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.replica_routes import replica_routes
 from toolscript.surfaces.http.request_input import (
@@ -65,6 +66,7 @@ from toolscript.surfaces.server.authentication import (
 )
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
+from toolscript.surfaces.server.oauth import OAuthServer
 from toolscript.surfaces.server.page_sessions import PAGE, PageSessions
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
@@ -121,6 +123,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     settings: Settings,
     ids: SessionIds,
     replication: Replication | None = None,
+    oauth: OAuthServer | None = None,
 ) -> Starlette:
     """Returns an ASGI application over ``app``, which it runs for as long as it lives.
 
@@ -136,6 +139,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         settings: What the gateway was started with, for the page to check.
         ids: Makes and reads the ids of its sessions.
         replication: What makes it one of several replicas; None if it is none.
+        oauth: Lets MCP clients log in; None lets none.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](is_admitted)
@@ -152,6 +156,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         [
             *_routes(app, every_endpoint()),
             *(replica_routes(app, replication) if replication else ()),
+            *(oauth_routes(oauth) if oauth else ()),
             *mount.routes,
             *pages(app),
         ],
@@ -166,13 +171,14 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
                 refusals=refusals,
                 sessions=sessions,
                 profiles=lambda: app.permissions.written[1],
+                oauth=oauth,
             ),
             Middleware(BodyLimit),
         ],
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
     asgi.state.page_sessions = sessions
-    asgi.state.refusals = refusals
+    asgi.state.refusals, asgi.state.oauth = refusals, oauth
     asgi.state.tokens, asgi.state.settings, asgi.state.mcp = tokens, settings, mount
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)
     return asgi

@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, unquote
 
 import anyio
@@ -28,6 +28,7 @@ from toolscript.gateway.base import FORWARDED
 from toolscript.surfaces.server.audit_log import ANYONE, HOLDER, OWNER, Refusals
 from toolscript.surfaces.server.error_answers import error_response, refusal
 from toolscript.surfaces.server.page_sessions import (
+    CONSENT,
     ENTER,
     PageSessions,
     cookie_name,
@@ -35,6 +36,9 @@ from toolscript.surfaces.server.page_sessions import (
 )
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import ANONYMOUS, EVERYTHING, Grant
+
+if TYPE_CHECKING:
+    from toolscript.surfaces.server.oauth import OAuthServer
 
 log = logging.getLogger(__name__)
 PROFILE_HEADER = "toolscript-profile"
@@ -190,10 +194,11 @@ class OriginGuard:
     address (DNS rebinding). One with another ``Origin`` than the gateway's own, or one that the
     browser calls ``cross-site`` or ``same-site`` (another port of this machine), comes from a
     page that makes the browser send it. Only the address of the page's links may be opened from
-    anywhere: they hold a code.
+    anywhere, because they hold a code, and that of consent, which has no effect.
 
     Below the page's address the cookie of one of the ``sessions`` counts like a token.
-    ``profiles`` returns the names of the profiles that requests may choose.
+    ``profiles`` returns the names of the profiles that requests may choose. Clients that log in
+    by ``oauth`` learn from a refusal how.
     """
 
     def __init__(  # noqa: PLR0913 - what the checks need
@@ -206,6 +211,7 @@ class OriginGuard:
         refusals: Refusals,
         sessions: PageSessions[Access] | None = None,
         profiles: Callable[[], Iterable[str]] = tuple,
+        oauth: "OAuthServer | None" = None,
     ) -> None:
         self._app = app
         self._hosts = hosts
@@ -214,12 +220,14 @@ class OriginGuard:
         self._refusals = refusals
         self._sessions = sessions
         self._profiles = profiles
+        self._oauth = oauth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
+        path = scope["path"]
         _read_profile(scope)
         request = HTTPConnection(scope)
         problem = self._problem(request)
@@ -230,7 +238,12 @@ class OriginGuard:
             scope[ACCESS] = access = self._with_profiles(self._access_for(request), request)
             HOLDER.set(access.holder)
         except ToolscriptError as error:
-            await error_response(error)(scope, receive, send)
+            answer = error_response(error)
+            if isinstance(error, AccessError) and self._oauth is not None:
+                has_token = "authorization" in request.headers
+                challenge = self._oauth.challenge(path, has_token=has_token)
+                answer.headers["www-authenticate"] = challenge
+            await answer(scope, receive, send)
             return
         if access.holder in {OWNER, ""}:
             await self._app(scope, receive, send)
@@ -263,7 +276,8 @@ class OriginGuard:
             await error_response(revoked)(scope, receive, send)
 
     def _access_for(self, request: HTTPConnection) -> Access:
-        if request.url.path in _WITHOUT_TOKEN:
+        path = request.url.path
+        if path in _WITHOUT_TOKEN or (self._oauth is not None and self._oauth.is_open(path)):
             return Access(Grant(), "")
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         access = None if token else self._page_access(request)
@@ -315,7 +329,8 @@ class OriginGuard:
         if origin is not None and not unnamed and not self._is_own_origin(origin, request):
             return 403, f"a page of {origin[:60]!r} may not ask this gateway"
         # A file with a link leads here, too; the link's code says that it may.
-        is_link = request.url.path == ENTER and request.headers.get("sec-fetch-dest") == "document"
+        is_visit = request.headers.get("sec-fetch-dest") == "document"
+        is_link = request.url.path in {ENTER, CONSENT} and is_visit
         if site not in _OWN_SITE and not is_link:
             return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
         return None
@@ -329,6 +344,8 @@ class OriginGuard:
         A proxy before a gateway that other machines reach may speak HTTPS.
         """
         scheme, _, host = origin.lower().partition("://")
+        if self._oauth is not None and origin.lower() == self._oauth.issuer:
+            return True
         schemes = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
         return scheme in schemes and host == request.headers.get("host", "").lower()
 

@@ -17,6 +17,8 @@ PAGE = "/ui"
 """Below this address the page is, and the cookie counts."""
 ENTER = f"{PAGE}/enter"
 """The path of a link."""
+CONSENT = f"{PAGE}/authorize"
+"""The path to which a client of OAuth sends the browser."""
 LINK_S = 120.0
 """How long a link may be opened."""
 SESSION_S = 12 * 3600.0

@@ -43,6 +43,7 @@ _MODULES = (
     "graph_screen",
     "skills_screen",
     "access_screen",
+    "consent_screen",
     "doctor_screen",
 )
 """Each has its `Screens` as ``SCREENS``."""

@@ -10,6 +10,7 @@ from toolscript.app.application import App
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server.authentication import Access, access_of
 from toolscript.surfaces.server.error_answers import error_response, json_response
+from toolscript.surfaces.server.oauth import OAuthServer
 from toolscript.surfaces.server.page_sessions import (
     ENTER,
     PAGE,
@@ -34,7 +35,9 @@ async def create_link(_: App, request: Request) -> Any:
         access.check("send the token that the page is to be opened with")
     except ToolscriptError as error:
         return error_response(error)
-    return json_response({"path": f"{ENTER}?code={_sessions(request).link(access)}"})
+    path = f"{ENTER}?code={_sessions(request).link(access)}"
+    oauth: OAuthServer | None = request.app.state.oauth
+    return json_response({"path": path, "origin": oauth.issuer if oauth else ""})
 
 
 @SCREENS.add("POST", "/link/waiting", is_public=True)

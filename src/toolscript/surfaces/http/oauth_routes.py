@@ -1,0 +1,90 @@
+"""The routes of OAuth that programs ask: metadata, registration and tokens."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from toolscript.errors import InputError, ToolscriptError
+from toolscript.surfaces.server.error_answers import error_response, json_response
+from toolscript.surfaces.server.oauth import (
+    METADATA,
+    REGISTER,
+    RESOURCE,
+    TOKEN,
+    OAuthError,
+    OAuthServer,
+)
+from toolscript.text.display import printable
+
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_MAX_FIELDS = 50
+_CREATED, _MISSING, _CLIENT_CLOSED = 201, 404, 499
+_STATUS = {"invalid_client": 401}
+"""The status of an error of RFC 6749; 400 for the others."""
+
+
+def oauth_routes(oauth: OAuthServer) -> list[Route]:
+    """Returns the routes of an authorization server."""
+
+    async def describe(_: Request) -> Response:
+        return json_response(oauth.describe())
+
+    async def describe_resource(request: Request) -> Response:
+        path = request.path_params.get("path", "")
+        described = oauth.describe_resource(f"/{path}" if path else "")
+        if described is None:
+            return json_response({"error": "there is no MCP at this path"}, _MISSING)
+        return json_response(described)
+
+    async def register(request: Request) -> Response:
+        _check_kind(request, _JSON, "invalid_client_metadata")
+        try:
+            return json_response(oauth.register(await request.body()), _CREATED)
+        except InputError as problem:
+            raise OAuthError("invalid_client_metadata", str(problem)) from None
+
+    async def exchange(request: Request) -> Response:
+        _check_kind(request, _FORM, "invalid_request")
+        try:
+            text = (await request.body()).decode()
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+        except ValueError:
+            raise OAuthError("invalid_request", "the form cannot be read") from None
+        return json_response(await oauth.exchange(pairs))
+
+    return [
+        Route(METADATA, describe),
+        Route(RESOURCE, describe_resource),
+        Route(f"{RESOURCE}/{{path:path}}", describe_resource),
+        Route(REGISTER, _answering(register), methods=["POST"]),
+        Route(TOKEN, _answering(exchange), methods=["POST"]),
+    ]
+
+
+def _answering(
+    handler: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            answer = await handler(request)
+        except OAuthError as problem:
+            said = {"error": problem.code, "error_description": str(problem)}
+            answer = json_response(said, _STATUS.get(problem.code, 400))
+        except ClientDisconnect:
+            return Response(status_code=_CLIENT_CLOSED)
+        except ToolscriptError as problem:
+            answer = error_response(problem)
+        answer.headers["cache-control"] = "no-store"
+        return answer
+
+    return endpoint
+
+
+def _check_kind(request: Request, kind: str, code: str) -> None:
+    """Raises `OAuthError` for a body of another kind, as a page may send anywhere."""
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if sent != kind:
+        raise OAuthError(code, f"the content-type is {printable(sent, 60)!r}; send {kind}")
