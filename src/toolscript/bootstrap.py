@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from toolscript.app.application import App
 from toolscript.app.base import Stores
 from toolscript.app.builtin_tools import vector_tools
+from toolscript.app.result_store import ResultStore
 from toolscript.app.stores import open_stores
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.config import locations
@@ -156,6 +157,7 @@ def application(
         calls=settings.calls,
         builtin_tools=vector_tools(vector_pair(paths, model), listed=paths.sandbox is not None),
         follower=follow_files(paths, config, environ) if wiring.follow else None,
+        results=ResultStore(paths.data_dir / "results"),
     )
 
 

@@ -11,6 +11,7 @@ from tests.signals import Broken, Stuck, signal_of
 from tests.support import no_skills, unused_pins
 from toolscript import bootstrap
 from toolscript.app.application import App
+from toolscript.app.result_store import ResultStore
 from toolscript.app.stores import LocalStores
 from toolscript.app.tool_feed import ToolFeed
 from toolscript.config.servers import Config
@@ -57,6 +58,7 @@ def application(signal: SemanticSignal, tmp_path: Path, model: LazyModel | None 
         no_skills(tmp_path),
         LocalStores(tmp_path, config.key),
         calls=CallSettings(approval_timeout_s=1),
+        results=ResultStore(tmp_path / "results"),
     )
 
 

@@ -55,6 +55,7 @@ class App:
         calls: Whether and how long a person is asked about a call, and whether it is recorded.
         builtin_tools: Tools that this process answers itself.
         follower: Takes over changes of the configuration; None follows none.
+        results: Stores results that are too long for models.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap wires
@@ -68,6 +69,7 @@ class App:
         calls: CallSettings,
         builtin_tools: Sequence[BuiltinTool] = (),
         follower: Follower | None = None,
+        results: ResultStore,
     ) -> None:
         self.permissions = ToolPermissions(gateway)
         """Decides about calls by rules, without a person."""
@@ -75,8 +77,7 @@ class App:
             RememberedAnswers(stores.records("answers")), calls.approval_timeout_s
         )
         """Asks a person, and remembers the answers."""
-        self.results = ResultStore()
-        """Results that were too long for models."""
+        self.results = results
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self._skills = skills
@@ -195,6 +196,7 @@ class App:
         self._gateway.meet(caller)
 
     def end_session(self, session: str) -> None:
-        """Stops the servers that only a session has used, which has ended."""
+        """Stops the servers that only a session has used, which has ended; drops its results."""
         self._gateway.end_session(session)
         self.approvals.end_session(session)
+        self.results.end_session(session)

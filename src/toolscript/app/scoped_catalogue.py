@@ -30,6 +30,7 @@ from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text.display import counted, printable
 from toolscript.types import (
+    RESULT_LIMIT,
     SEPARATOR,
     Grant,
     MissExplanation,
@@ -175,6 +176,13 @@ class ScopedCatalogue:
     def result_limit(self, tool: ToolSpec) -> int:
         """Returns how many characters of a tool's result a model gets."""
         return self.gateway.result_limit(tool)
+
+    @property
+    def longest_result(self) -> int:
+        """How many characters of any tool's result a model gets at most."""
+        specs = (spec for spec in self.gateway.config.servers if self.grant.shows(spec.name))
+        limits = (limit for spec in specs for limit in spec.result_limits.values())
+        return max([RESULT_LIMIT, *limits])
 
     def id_of(self, name: str) -> str:
         """Returns the id of the tool of a name; the name if the caller knows no such tool."""

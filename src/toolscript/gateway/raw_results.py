@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -67,23 +68,28 @@ async def in_thread_if_large(
     """Does the work, in a thread of the limiter's if the data is large."""
     if len(data) <= _THREAD_BYTES:
         return work(data)
-    result, error = await anyio.to_thread.run_sync(_try, work, data, limiter=limiter)
+    return await in_thread(partial(work, data), limiter)
+
+
+async def in_thread(work: Callable[[], _T], limiter: anyio.CapacityLimiter | None = None) -> _T:
+    """Does work that may need large data, in a thread of the limiter's."""
+    result, error = await anyio.to_thread.run_sync(_try, work, limiter=limiter)
     if error is None:
         return cast("_T", result)
     try:
         raise error
     finally:
-        del error, data  # see `_try`
+        del error, work  # see `_try`
 
 
-def _try(work: Callable[[bytes], _T], data: bytes) -> tuple[_T | None, Exception | None]:
+def _try(work: Callable[[], _T]) -> tuple[_T | None, Exception | None]:
     """Returns the result or the error of the work.
 
     An error that a thread raises refers to itself by way of the frames in its traceback, which
     hold the data: it would be kept until the garbage collector runs.
     """
     try:
-        return work(data), None
+        return work(), None
     except Exception as error:  # noqa: BLE001 - raised again by the caller
         error.__context__ = None
         return None, error.with_traceback(None)

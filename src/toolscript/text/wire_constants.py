@@ -12,6 +12,8 @@ ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "server", "always", "no
 SEARCH, DESCRIBE, FIND = "search_tools", "describe_tools", "tool_search"
 READ_TOOL, CALL, DESTROY = "read_tool", "call_tool", "call_destructive_tool"
 MORE = "read_result"
+REFERENCE = "$result"
+"""The key whose value is the handle of a stored result, in the arguments of a call."""
 SKILLS, READ = "search_skills", "read_skill"
 CALLS: dict[ToolClass, str] = {"read": READ_TOOL, "write": CALL, "destructive": DESTROY}
 """The meta tool that calls the tools of a class."""

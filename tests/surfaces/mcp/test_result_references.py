@@ -15,8 +15,7 @@ from toolscript.errors import ArgumentsError, UnknownNameError
 from toolscript.surfaces.mcp.result_references import (
     MAX_CHARS,
     MAX_REFERENCES,
-    has_references,
-    replace_references,
+    References,
 )
 from toolscript.surfaces.mcp.result_truncation import StoredResult
 
@@ -48,6 +47,7 @@ def reference(handle: str, path: str = "") -> dict[str, str]:
         (reference("rows", "rows[699:900].id"), [699]),
         (reference("text"), "one\ntwo"),
         (reference("text", "content[1]"), {"a": 1}),
+        (reference("text", "content[1].a"), 1),
         ([1, {"deep": [reference("rows", "rows[0].id")]}], [1, {"deep": [0]}]),
         ({"path": "a", "result": "rows"}, {"path": "a", "result": "rows"}),
         ("$result", "$result"),
@@ -55,8 +55,11 @@ def reference(handle: str, path: str = "") -> dict[str, str]:
 )
 def test_a_reference_stands_for_a_part_of_a_result(given: Any, expected: Any) -> None:
     arguments = {"a": given, "b": None}
-    assert replace_references(arguments, load) == {"a": expected, "b": None}
-    assert has_references(arguments) == (given != expected)
+    before = json.dumps(arguments)
+    references = References(arguments)
+    assert bool(references) == (given != expected)
+    assert references.replace(load) == {"a": expected, "b": None}
+    assert json.dumps(arguments) == before
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_a_reference_stands_for_a_part_of_a_result(given: Any, expected: Any) ->
 )
 def test_a_wrong_reference_is_one_line(given: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
-        replace_references({"a": given}, load)
+        References({"a": given}).replace(load)
 
 
 @pytest.mark.parametrize("mode", MODES)

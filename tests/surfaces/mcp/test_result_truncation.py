@@ -6,10 +6,15 @@ import random
 import struct
 from typing import Any
 
+import mcp_types as types
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from toolscript.errors import ArgumentsError
-from toolscript.surfaces.mcp.result_truncation import read_more, shorten
+from toolscript.surfaces.mcp.result_truncation import StoredResult, read_more, shorten
+from toolscript.text.token_estimate import BYTES_PER_TOKEN, result_tokens
 from toolscript.types import RESULT_LIMIT, ToolSpec
 
 LIMIT = 4000
@@ -40,8 +45,24 @@ class Model:
         [block] = self.block(**asked)
         return block["text"]
 
+    def pages(self) -> str:
+        """Reads all of it, page by page."""
+        last, pieces = 0, list[str]()
+        while True:
+            label, _, part = self.more(lines=f"{last + 1}-").partition(":\n")
+            assert len(label) + len(part) < LIMIT
+            _, _, _, read, _, total = label.split()
+            last = int(read)
+            pieces.append(part)
+            if last == int(total):
+                return "".join(pieces)
+
     def block(self, **asked: str) -> list[dict[str, Any]]:
         return read_more(self.kept, **asked)["content"]
+
+
+def model_text(result: dict[str, Any]) -> str:
+    return "".join(block.get("text", "") for block in result["content"])
 
 
 def text(content: str) -> dict[str, Any]:
@@ -90,7 +111,7 @@ def test_rows_are_shown_from_their_beginning_with_their_shape() -> None:
     structured = {"result": ROWS, "total": 900}
     indented = json.dumps(structured, indent=2)
     model = Model({"content": [text(indented)], "structuredContent": structured})
-    assert model.result.keys() == {"content"}
+    assert model.result.keys() == {"content", "_meta"}
     assert len(model.text) <= LIMIT
     assert "Shape: {result: list of 900 × {id: number, name: string, price: number}, total" in (
         model.text
@@ -99,7 +120,7 @@ def test_rows_are_shown_from_their_beginning_with_their_shape() -> None:
     assert "path (such as 'result[0:20]')" in model.text
     assert "Or call big__rows for less: it takes limit, start_row." in model.text
     assert '\n{"id":0,"name":"row 0","price":0.0},\n{"id":1,' in model.text
-    assert model.more(lines="3").endswith('of 903:\n{"id":1,"name":"row 1","price":0.5},')
+    assert model.more(lines="3").endswith('of 903:\n{"id":1,"name":"row 1","price":0.5},\n')
     assert model.more(path="result[10:12].name") == '"row 10"\n"row 11"'
     assert model.more(path="$.total") == "900"
     matches = model.more(grep="ROW 89")
@@ -117,16 +138,63 @@ def test_all_of_a_result_can_be_read() -> None:
                 "\n" if not place % every else chance.choice("abcé ") for place in range(length)
             )
             model = Model({"content": [text(whole)]})
-            last, pieces = 0, list[str]()
-            while True:
-                label, _, part = model.more(lines=f"{last + 1}-").partition(":\n")
-                assert len(label) + len(part) < LIMIT
-                _, _, _, read, _, total = label.split()
-                last = int(read)
-                pieces.append(part)
-                if last == int(total):
-                    break
-            assert "".join(pieces).replace("\n", "") == whole.replace("\n", "")
+            assert model.pages() == whole
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.text(max_size=300) | st.text("\r\n \u2028é", max_size=50)), st.integers(1, 200))
+def test_pages_together_are_what_the_server_has_sent(texts: list[str], times: int) -> None:
+    """Texts to the character; several of them are joined by line feeds."""
+    parts = [each * times for each in [*texts, "-" * (LIMIT + 1)]]
+    model = Model({"content": [text(each) for each in parts]})
+    assert model.pages() == "\n".join(parts)
+    for place, each in enumerate(parts if len(parts) > 1 else []):
+        [values, is_one] = msgspec.msgpack.decode(model.kept, type=StoredResult).select(
+            f"content[{place}].text"
+        )
+        assert is_one
+        assert json.loads(values[0]) == each
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_pages_of_json_together_are_the_json(value: Any) -> None:
+    """Every number and string as the server wrote it; only the spaces between them differ."""
+    sent = json.dumps({"value": value, "much": ["-" * LIMIT] * 3}, indent=3)
+    model = Model({"content": [text(sent)]})
+    compact = msgspec.json.format(sent.encode(), indent=-1)
+    assert msgspec.json.format(model.pages().encode(), indent=-1) == compact
+
+
+def test_the_handle_is_a_link_that_no_model_reads() -> None:
+    """Not in the content, of which some clients know no links."""
+    long = {"content": [text("a" * 5000)], "_meta": {"vendor/x": 1}}
+    link = {"type": "resource_link", "uri": "toolscript://results/h", "name": "h"}
+    expected = {"vendor/x": 1, "toolscript/result": {**link, "mimeType": "text/plain"}}
+    assert Model(long).result["_meta"] == expected
+    types.ResourceLink.model_validate(expected["toolscript/result"])
+    assert result_tokens(Model(long).result) < LIMIT / BYTES_PER_TOKEN
+
+
+def test_everything_else_that_is_left_out_is_had_by_its_path() -> None:
+    noted = {**text("a" * 5000), "annotations": {"audience": ["user"]}}
+    resource = {"type": "resource", "resource": {"uri": "file:///x", "text": "of x"}}
+    meta = {"vendor/x": [{"deep": "b" * 1000}]}
+    model = Model({"content": [noted, resource], "_meta": meta, "more": {"y": 1}})
+    assert model.text.splitlines()[1] == "Left out: _meta, 1 KiB"
+    assert model.result["more"] == {"y": 1}
+    assert model.block(path="content[1]") == [resource]
+    assert model.more(path="content[0].annotations") == '{"audience": ["user"]}'
+    assert model.more(path='_meta["vendor/x"][0].deep') == json.dumps("b" * 1000)
 
 
 def test_large_json_that_is_no_text_is_read_as_well() -> None:
@@ -196,5 +264,7 @@ def test_nothing_is_longer_than_the_limit() -> None:
         got = Model(result).result
         images = [block for block in got["content"] if block["type"] == "image"]
         rest = {**got, "content": [b for b in got["content"] if b not in images]}
+        link = len(json.dumps(rest.pop("_meta", {}), ensure_ascii=False))
+        assert link <= 1000
         assert len(json.dumps(rest, ensure_ascii=False)) <= LIMIT + 300
-        assert len(images) * 1080 * 4 <= LIMIT
+        assert len(images) * 1080 * 4 + len(model_text(got)) <= LIMIT

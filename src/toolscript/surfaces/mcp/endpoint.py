@@ -1,6 +1,5 @@
 """Lists and answers the tools that models see, for one exposure. Knows no transport and no SDK."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from toolscript.app.application import App
 from toolscript.app.argument_checks import check_arguments
+from toolscript.app.result_store import ResultOwner
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.codegen.api_definitions import list_entry
 from toolscript.errors import (
@@ -30,6 +30,7 @@ from toolscript.gateway.raw_results import (
     RawResult,
     UnreadableError,
     decode_moderate,
+    in_thread,
     in_thread_if_large,
 )
 from toolscript.graph.session_history import SessionHistory
@@ -41,8 +42,10 @@ from toolscript.retrieval.profiles import (
     RequestDefaults,
 )
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
-from toolscript.surfaces.mcp.result_references import has_references, replace_references
-from toolscript.surfaces.mcp.result_truncation import read_more, shorten
+from toolscript.surfaces.mcp.meta_tools import allow_long_results
+from toolscript.surfaces.mcp.result_references import References
+from toolscript.surfaces.mcp.result_truncation import shorten
+from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, SEARCH, SKILLS
 from toolscript.types import (
@@ -58,10 +61,7 @@ Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
 PATIENCE_S = 5.0
 """How long a search waits for servers whose tools are not known yet."""
-log = logging.getLogger(__name__)
 _Raw: TypeAlias = dict[str, Any]
-_ONE_AT_A_TIME = anyio.CapacityLimiter(1)
-"""Large results are shortened one after the other: each needs several times its memory."""
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +90,7 @@ class RequestContext:
     """Who makes a request that no session lasts for; empty if its session does."""
 
     @property
-    def owner(self) -> tuple[str, Grant]:
+    def owner(self) -> ResultOwner:
         """Whose the results are that are kept: the session's, for as long as its grant is."""
         return self.holder or self.session.id, self.grant
 
@@ -130,7 +130,7 @@ class ToolEndpoint:
         self, app: App, exposure: Exposure, *, replica: str = "", in_detail: bool = False
     ) -> None:
         self._app = app
-        self._replica = replica
+        self.results = StoredResults(app, replica)
         self._in_detail = in_detail
         self.exposure: Exposure = exposure
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
@@ -153,13 +153,19 @@ class ToolEndpoint:
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
             hidden.add(MORE)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
+        offered, longest = _OFFERED[self.exposure] - hidden, catalogue.longest_result
         entries = [
-            entry for name, entry in listed.items() if name in _OFFERED[self.exposure] - hidden
+            allow_long_results(entry, longest if name in {*_CALLS, MORE} else 0)
+            for name, entry in listed.items()
+            if name in offered
         ]
         if self.exposure != "two-phase":
             entries += [list_entry(spec, spec.id) for spec in catalogue.builtin_tools()]
         names = catalogue.exposed
-        return [*entries, *(list_entry(tool, names[tool.id]) for tool in self._list_tools(context))]
+        return entries + [
+            allow_long_results(list_entry(tool, names[tool.id]), catalogue.result_limit(tool))
+            for tool in self._list_tools(context)
+        ]
 
     def instructions(self, context: RequestContext) -> str:
         """Returns the instructions for a model at the beginning of a session."""
@@ -250,9 +256,8 @@ class ToolEndpoint:
         return wire.text(page.text)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        kept = self._load_result(context, arguments.pop("handle"))
-        read = partial(read_more, **arguments)
-        return await in_thread_if_large(read, kept, _ONE_AT_A_TIME)
+        handle = arguments.pop("handle")
+        return await self.results.read(context.owner, handle, **arguments)
 
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
         names: list[str] = arguments["tools"]
@@ -314,15 +319,11 @@ class ToolEndpoint:
 
     async def _resolve(self, arguments: _Raw, context: RequestContext) -> _Raw:
         """Returns arguments in which parts of stored results have the places of references."""
-        if not has_references(arguments):
+        references = References(arguments)
+        if not references:
             return arguments
-        load = partial(self._load_result, context)
-        replace_all = partial(replace_references, arguments, load)
-        return await anyio.to_thread.run_sync(replace_all, limiter=_ONE_AT_A_TIME)
-
-    def _load_result(self, context: RequestContext, handle: str) -> bytes:
-        """Returns a stored result of the caller's; raises `UnknownNameError` for others."""
-        return self._app.results.get(context.owner, handle.rpartition("-")[2])
+        load = partial(self.results.load, context.owner)
+        return await in_thread(partial(references.replace, load), ONE_AT_A_TIME)
 
     async def _fit(
         self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
@@ -338,20 +339,14 @@ class ToolEndpoint:
         with suppress(InputError):  # it may have been withdrawn since
             tool = catalogue.tool(name)
 
-        def keep(content: bytes) -> str:
-            try:
-                handle = self._app.results.add(context.owner, content)
-            except OSError as error:
-                log.warning("a long result of %s cannot be kept: %s", tool.id, error)
-                return ""
-            return f"{self._replica}-{handle}" if self._replica else handle
+        keep = partial(self.results.add, context.owner, tool.id)
 
         def fit(text: bytes) -> _Raw:
             is_typed = is_listed and tool.output_schema is not None
             return shorten(text, catalogue.result_limit(tool), keep, tool, is_typed=is_typed)
 
         text = result.text if isinstance(result, RawResult) else msgspec.json.encode(result)
-        return await in_thread_if_large(fit, text, _ONE_AT_A_TIME)
+        return await in_thread_if_large(fit, text, ONE_AT_A_TIME)
 
     async def _wait_for_new_servers(self, context: RequestContext) -> None:
         """Wait a little for servers whose tools are not known yet.

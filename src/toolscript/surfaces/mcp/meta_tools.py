@@ -26,6 +26,9 @@ _MAX_SERVERS, _MAX_SUMMARY = 30, 300
 _READS = {"readOnlyHint": True}
 _ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
 """Claude Code defers the tools of MCP servers behind a search of its own, but not such ones."""
+_MAX_CHARS, _CLIENT_CHARS, _MAX_CLIENT_CHARS = "anthropic/maxResultSizeChars", 50_000, 500_000
+"""In place of a longer result Claude Code shows a model the name of a file with it; a tool's entry
+may say how long one is, up to a bound."""
 _TEXT = {"type": "string"}
 _QUERY = "The action and the object, such as 'append rows to a sheet', or a tool's name."
 _INSTRUCTIONS = {
@@ -140,6 +143,19 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
         ),
     )
     return {entry["name"]: entry for entry in entries}
+
+
+def allow_long_results(entry: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Returns the entry of a tool, which tells clients of results that are longer than usual.
+
+    Args:
+        entry: An element of ``tools/list``.
+        limit: The most characters that a result of the tool has.
+    """
+    if limit <= _CLIENT_CHARS:
+        return entry
+    meta = {**entry.get("_meta", {}), _MAX_CHARS: min(limit, _MAX_CLIENT_CHARS)}
+    return {**entry, "_meta": meta}
 
 
 def _entry(

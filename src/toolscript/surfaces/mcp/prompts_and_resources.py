@@ -15,6 +15,8 @@ import anyio
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
 from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
+from toolscript.surfaces.mcp.result_truncation import RESULTS
+from toolscript.surfaces.mcp.stored_results import StoredResults
 from toolscript.text.display import printable
 from toolscript.types import Grant, split_tool_id, tool_id
 
@@ -42,10 +44,15 @@ class PromptsAndResources:
     """The prompts and resources of every server. Remembers which servers list which URIs.
 
     Each public method takes a request's parameters and returns its result, as on the wire.
+
+    Args:
+        app: Has the servers.
+        results: The results that are resources as well.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, results: StoredResults) -> None:
         self._app = app
+        self._results = results
         self._uris: dict[str, frozenset[str]] = {}
         """By server: the URIs of its last list."""
         self._patterns: dict[str, dict[str, UriTemplate | None]] = {}
@@ -93,7 +100,10 @@ class PromptsAndResources:
 
     async def read_resource(self, params: _Raw, context: RequestContext) -> _Raw:
         """Reads a resource; raises `UnknownNameError` unless exactly one server offers it."""
-        server, uri = await self._home(str(params.get("uri")), context)
+        uri = str(params.get("uri"))
+        if uri.startswith(RESULTS):
+            return await self._results.read_resource(context.owner, uri)
+        server, uri = await self._home(uri, context)
         return await self._request(server, "resources/read", {"uri": uri, **context.more}, context)
 
     async def complete(self, params: _Raw, context: RequestContext) -> _Raw:

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -11,7 +12,7 @@ from toolscript.errors import ArgumentsError
 from toolscript.gateway.raw_results import is_moderate
 from toolscript.text.display import counted, printable
 from toolscript.text.image_size import image_size
-from toolscript.text.json_outline import rows, select, shape
+from toolscript.text.json_outline import rows, select_value, shape
 from toolscript.text.token_estimate import BYTES_PER_TOKEN, MAX_IMAGE_TOKENS, image_tokens
 from toolscript.text.wire_constants import MORE
 from toolscript.types import ToolSpec
@@ -22,7 +23,7 @@ _PART = 4
 """Of a result that is too long, this part of the limit is shown: a model can ask for the rest."""
 _MAX_BLOCKS = 100_000
 _MAX_OTHER = 1000
-"""Bytes that each further field of a result may have that is too long."""
+"""Bytes that the further fields of a result may have together that is too long."""
 _MAX_LINE, _MAX_MATCH = 2000, 300
 """Longer lines are counted as several; the length of each line that ``grep`` shows."""
 _MAX_SIDE, _MAX_IMAGE_CHARS = 8000, 5 * 1024 * 1024
@@ -35,6 +36,11 @@ _LESS = re.compile(
 _MAX_LESS, _MAX_OMITTED, _MAX_NOTE = 6, 5, 400
 _ROWS = re.compile(r"\{(?:[^{}]*?, )?([\w$-]+): list of |(list of )")
 """The beginning of a shape that has rows, and the key that they are at."""
+RESULTS = "toolscript://results/"
+"""The beginning of the addresses of stored results, which their handles end."""
+_LINK = "toolscript/result"
+"""The member of ``_meta`` with the link to a stored result. A link in the content would cost models
+tokens, and some clients refuse such a result whole (openai/codex#33404, kirodotdev/Kiro#7983)."""
 _LINES = re.compile(r"(\d{1,9})\s*(?:(-)\s*(\d{1,9})?)?")
 
 
@@ -46,12 +52,26 @@ class StoredResult(msgspec.Struct, frozen=True):
     limit: int
     """How many characters of it a model gets at once."""
     blocks: dict[str, bytes]
-    """The blocks that were left out, as JSON, by their path."""
+    """As JSON, by their paths: its blocks, unless one text is all of it, and fields left out."""
 
     @property
     def room(self) -> int:
         """How many characters of it a model gets at once, beside what is said of them."""
         return self.limit - _MAX_NOTE
+
+    def select(self, path: str) -> tuple[list[bytes], bool]:
+        """Returns the values at a path as JSON, and whether the path is for one value alone.
+
+        See `select_value`. Raises `ArgumentsError`.
+        """
+        for key, block in self.blocks.items():
+            if path == key or path.startswith((f"{key}.", f"{key}[")):
+                return select_value(block.decode(), path.removeprefix(key))
+        if not self.is_json:
+            raise ArgumentsError(
+                "path is for JSON, and this result is a text; read its lines, or pass it on whole"
+            )
+        return select_value(self.text, path)
 
 
 class _Block(NamedTuple):
@@ -64,6 +84,8 @@ class _Block(NamedTuple):
     """Its length for a model, in characters; an image is as long as its tokens."""
     note: str
     """What it is, for one that has no text."""
+    is_plain: bool = False
+    """Whether it is a text and nothing else."""
 
 
 def shorten(
@@ -102,13 +124,28 @@ def shorten(
     fits = is_typed or not structured or is_moderate(structured)
     if fits and _length(blocks, fields, unlimited) <= limit:
         return _objects(fields)
-    shown, omitted = _choose(blocks, limit - limit // _PART)
-    raw = {path: bytes(block.raw) for path, block in omitted.items()}
-    kept = _document(texts, b"" if is_typed else structured, limit, raw)
+    others, large = _other_fields(fields, is_typed=is_typed)
+    raw = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
+    raw = {} if len(blocks) == 1 and blocks[0].is_plain else raw
+    kept = _document(texts, b"" if is_typed else structured, limit, raw | large)
     handle = keep(msgspec.msgpack.encode(kept))
-    text = _excerpt(kept, handle, tool, omitted)
-    others = _objects(_other_fields(fields, is_typed=is_typed))
-    return {"content": [{"type": "text", "text": text}, *shown], **others}
+    excerpt = partial(_excerpt, kept, handle, tool)
+    left = {key: f"{_bytes(len(value))}" for key, value in large.items()}
+    shown, omitted = _choose(blocks, limit - limit // _PART)
+    text = excerpt(omitted | left)
+    if len(text) + sum(block.cost for block in shown) > limit:
+        shown, omitted = _choose(blocks, 0)
+        text = excerpt(omitted | left)
+    content = [{"type": "text", "text": text}, *(msgspec.json.decode(block.raw) for block in shown)]
+    link = {_LINK: resource_link(handle, kept)} if handle else {}
+    meta = {"_meta": {**others.pop("_meta", {}), **link}} if link else {}
+    return {"content": content, **others, **meta}
+
+
+def resource_link(handle: str, kept: StoredResult) -> _Raw:
+    """Returns the link by which programs find a stored result among the resources."""
+    kind = "application/json" if kept.is_json else "text/plain"
+    return {"type": "resource_link", "uri": f"{RESULTS}{handle}", "name": handle, "mimeType": kind}
 
 
 def _length(blocks: Sequence[_Block], fields: _Fields, unlimited: Collection[str]) -> int:
@@ -117,33 +154,34 @@ def _length(blocks: Sequence[_Block], fields: _Fields, unlimited: Collection[str
     return sum(block.cost for block in blocks) + sum(others)
 
 
-def _other_fields(fields: _Fields, *, is_typed: bool) -> _Fields:
-    """Returns the fields beside the content that a shortened result keeps."""
-    if is_typed:
-        whole = {"structuredContent"}
-    else:
-        whole = set[str]()
-        fields = {key: value for key, value in fields.items() if key != "structuredContent"}
-    return {
-        key: value
-        for key, value in fields.items()
-        if key != "content" and (key in whole or len(bytes(value)) < _MAX_OTHER)
-    }
+def _other_fields(fields: _Fields, *, is_typed: bool) -> tuple[_Raw, dict[str, bytes]]:
+    """Returns the fields beside the content that a shortened result keeps, and the others."""
+    kept, large, room = _Fields(), dict[str, bytes](), _MAX_OTHER
+    for key, value in fields.items():
+        if key == "structuredContent" and is_typed:
+            kept[key] = value
+        elif key not in {"content", "structuredContent"}:
+            size = len(key) + len(bytes(value))
+            if size <= room:
+                kept[key], room = value, room - size
+            else:
+                large[key] = bytes(value)
+    return _objects(kept), large
 
 
 def _objects(fields: _Fields) -> _Raw:
     return {key: msgspec.json.decode(value) for key, value in fields.items()}
 
 
-def _choose(blocks: Sequence[_Block], room: int) -> tuple[list[_Raw], dict[str, _Block]]:
-    """Returns the blocks without text that there is room for, and by their paths the others."""
-    shown, omitted = list[_Raw](), dict[str, _Block]()
+def _choose(blocks: Sequence[_Block], room: int) -> tuple[list[_Block], dict[str, str]]:
+    """Returns the blocks without text that there is room for, and notes of others by path."""
+    shown, omitted = list[_Block](), dict[str, str]()
     for place, block in enumerate(blocks):
         if block.text is None and block.cost <= room:
             room -= block.cost
-            shown.append(msgspec.json.decode(block.raw))
+            shown.append(block)
         elif block.text is None:
-            omitted[f"content[{place}]"] = block
+            omitted[f"content[{place}]"] = block.note
     return shown, omitted
 
 
@@ -160,11 +198,12 @@ def _blocks(content: msgspec.Raw) -> list[_Block] | None:
 def _block(raw: msgspec.Raw) -> _Block:
     fields = msgspec.json.decode(raw, type=_Fields)
     kind, text = _string(fields, "type"), _string(fields, "text")
+    is_plain = fields.keys() == {"type", "text"}
     if kind == "resource":
         resource = msgspec.json.decode(fields.get("resource", msgspec.Raw(b"{}")), type=_Fields)
         text, fields = _string(resource, "text"), resource
     if text is not None:
-        return _Block(raw, text, len(text), "")
+        return _Block(raw, text, len(text), "", is_plain and kind == "text")
     data, media = _string(fields, "data"), printable(_string(fields, "mimeType") or kind or "", 60)
     if kind != "image" or data is None:
         return _Block(raw, None, len(bytes(raw)), f"{media}, {_bytes(len(bytes(raw)))}")
@@ -232,16 +271,23 @@ def _excerpt(
     kept: StoredResult,
     handle: str,
     tool: ToolSpec,
-    omitted: Mapping[str, _Block],
+    omitted: Mapping[str, str],
 ) -> str:
-    """Returns the beginning of a result, after what it is and how more of it is had."""
+    """Returns the beginning of a result, after what it is and how more of it is had.
+
+    Args:
+        kept: The result.
+        handle: Its handle, or "" if it cannot be read on.
+        tool: The tool.
+        omitted: Notes of the blocks and fields that are left out, by their paths.
+    """
     lines, form = _Lines(kept.text), shape(kept.text.encode()) if kept.is_json else ""
     size = f"{len(kept.text):,} characters in {counted(len(lines), 'line')}"
     notes = [f"This result is too long to be shown whole: {size}."] if kept.text else []
     notes += [f"Shape: {form}"] if form else []
     shown = list(omitted.items())[:_MAX_OMITTED]
     more = len(omitted) - len(shown)
-    notes += [f"Left out: {path}, {block.note}" for path, block in shown]
+    notes += [f"Left out: {printable(path, 60)}, {note}" for path, note in shown]
     notes += [f"Left out: {more} more"] if more else []
     if handle:
         ways = " or ".join(_ways(kept, form, omitted))
@@ -252,11 +298,11 @@ def _excerpt(
     notes += [f"Or call {tool.id} for less: it takes {', '.join(less)}."] if less else []
     if kept.text:
         head = lines.at(1, len(lines), kept.limit // _PART)
-        notes += [f"It begins ({head.label}):", head.text]
+        notes += [f"It begins ({head.label}):", head.text.removesuffix("\n")]
     return "\n".join(notes)
 
 
-def _ways(kept: StoredResult, form: str, omitted: Mapping[str, _Block]) -> list[str]:
+def _ways(kept: StoredResult, form: str, omitted: Mapping[str, str]) -> list[str]:
     """Returns the parameters by which a model reads more of a result, each with an example."""
     rows = _ROWS.match(form)
     paths = [f"{rows[1] or ''}[0:20]"] if rows else []
@@ -301,7 +347,7 @@ class _Lines:
             last = max(first, self.number(start + limit) - 1)
             end = min(self._starts[last] if last < len(self) else end, start + limit)
         label = f"lines {first} to {last} of {len(self)}"
-        return _Part(self._text[start:end].removesuffix("\n"), label)
+        return _Part(self._text[start:end], label)
 
 
 def _starts(text: str) -> Iterator[int]:
@@ -329,7 +375,7 @@ def read_more(
     if sum(each is not None for each in (lines, grep, path)) > 1:
         raise ArgumentsError("lines, grep and path are given together; send one of them")
     kept = msgspec.msgpack.decode(content, type=StoredResult)
-    if path is not None and path in kept.blocks:
+    if path is not None and path in kept.blocks and path.startswith("content["):
         return _read_block(kept.blocks[path], path)
     if path is not None:
         text = _read_path(kept, path)
@@ -350,9 +396,7 @@ def _read_block(raw: bytes, path: str) -> _Raw:
 
 
 def _read_path(kept: StoredResult, path: str) -> str:
-    if not kept.is_json:
-        raise ArgumentsError("path is for JSON, and this is a text; send lines or grep")
-    values = select(kept.text, path)
+    values, _ = kept.select(path)
     shown, room = list[str](), kept.room
     for value in values:
         text = value.decode()

@@ -45,7 +45,7 @@ from toolscript.version import __version__
 
 _Raw: TypeAlias = dict[str, Any]
 _SdkContext: TypeAlias = ServerRequestContext[Any, Any]
-_SESSION, _ENDS = "toolscript.session", "toolscript.ends"
+_SESSION = "toolscript.session"
 _ROOTS_TIMEOUT_S = 5
 _NOTIFY_TIMEOUT_S = 1
 """A client that reads nothing for this long misses a notification."""
@@ -241,27 +241,29 @@ class McpServer(Server[Any]):
         foreign = _foreign(ctx)
         if foreign is not None:
             return foreign.session
-        if not _is_modern(ctx) or _is_single(ctx):
-            return _connection(ctx).state.setdefault(_SESSION, Session())
         # The SDK has a connection for each request of the newest protocol.
+        if not _is_modern(ctx):
+            return self._lasting_session(_connection(ctx))
         if ctx.request is None:
             return self._own_session
         return ctx.request.scope.setdefault(_SESSION, Session())
 
-    def _session_id(self, ctx: _SdkContext, session: Session) -> str:
-        """Returns the id of a session that lasts, whose end is noticed; else one of the holder."""
-        if _is_modern(ctx):
-            if ctx.request is None or not _is_single(ctx):
-                return session.id
-            return holder_session(ctx.request)
-        connection = _connection(ctx)
-        if not connection.state.get(_ENDS):
-            connection.state[_ENDS] = True
+    def _lasting_session(self, connection: Connection) -> Session:
+        """Returns the session of a connection that lasts, with which the session ends."""
+        session: Session | None = connection.state.get(_SESSION)
+        if session is None:
+            session = connection.state[_SESSION] = Session()
             connection.exit_stack.callback(self._app.end_session, session.id)
-        return session.id
+        return session
+
+    @staticmethod
+    def _session_id(ctx: _SdkContext, session: Session) -> str:
+        """Returns the id of a session that lasts; else one of the holder."""
+        is_single = _is_modern(ctx) and _is_single(ctx)
+        return holder_session(ctx.request) if is_single and ctx.request else session.id
 
     def end_stream(self, scope: Scope) -> None:
-        """Stops the servers that only the session of a stream has used, which has ended."""
+        """Ends the session of a stream, which has ended: see `App.end_session`."""
         session: Session | None = scope.get(_SESSION)
         if session is not None:
             self._app.end_session(session.id)

@@ -6,7 +6,7 @@
 | without the id of a session | the SDK, which opens one |
 | with the id of a session that lives here | that session, if it is its holder's |
 | with an id that another gateway issued | that one for what needs the session, else the SDK here |
-| that reads a result which another gateway keeps | that gateway |
+| that names a result which another gateway keeps | that gateway |
 | anything else | nobody: the client opens another session |
 """
 
@@ -28,6 +28,7 @@ from toolscript.surfaces.mcp.session_ids import (
     Message,
     SessionId,
     SessionIds,
+    replica_of_results,
 )
 from toolscript.surfaces.mcp.session_limit import OpenSession, SessionLimit
 from toolscript.surfaces.mcp.sessionless import INVALID_REQUEST, json_rpc_error
@@ -176,7 +177,7 @@ class SessionDispatch:
         elif await self._read_elsewhere(body, request):
             return
         elif not (
-            self._is_better_at_home(session, request.scope, body.message)
+            self._is_better_at_home(session, request.scope, body)
             and await self._forward(session.replica, body, request)
         ):
             foreign = ForeignSession(self._foreign.get(identifier), session.asks_user)
@@ -186,8 +187,8 @@ class SessionDispatch:
             await manager.handle_request(scope, body.receive, request.send)
 
     async def _read_elsewhere(self, body: "_Body", request: McpRequest) -> bool:
-        """Whether a request reads a result that another replica keeps, which has answered it."""
-        replica = body.message.kept_in if body.message else ""
+        """Whether a request names a result that another replica keeps, which has answered it."""
+        replica = body.holds_results
         return bool(replica) and await self._forward(replica, body, request)
 
     async def _forward(self, replica: str, body: "_Body", request: McpRequest) -> bool:
@@ -212,15 +213,15 @@ class SessionDispatch:
         stateful = request.exposure not in self._late.stateless or self._app.separates_callers
         return request.scope["method"] == "GET" or is_answer or stateful
 
-    def _is_better_at_home(self, session: SessionId, scope: Scope, message: Message | None) -> bool:
+    def _is_better_at_home(self, session: SessionId, scope: Scope, body: "_Body") -> bool:
         """Whether the gateway of its session answers a request better, while that is alive.
 
         There it ends the session, can ask its user, or learns that its client wants to hear of
         changes of the tools that it lists. Only a result that is kept here is read here.
         """
-        if message is not None and message.kept_in == self._ids.replica:
+        if body.holds_results == self._ids.replica:
             return False
-        method = message.method if message is not None else ""
+        method = body.message.method if body.message else ""
         is_call = session.asks_user and method == _CALL
         return scope["method"] == "DELETE" or method == _LIST or is_call
 
@@ -234,6 +235,8 @@ class _Body:
         """Receives what comes after it."""
         self.message = Message.of(content) if is_post else None
         self._sent = not is_post
+        self.holds_results = replica_of_results(content)
+        """The replica with the stored results that it names; empty for none."""
 
     @classmethod
     async def of(cls, request: McpRequest) -> "_Body":

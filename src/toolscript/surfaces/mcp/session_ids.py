@@ -5,6 +5,7 @@ gateway, or the same one after a restart, has to know to answer without it. Know
 """
 
 import binascii
+import re
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -17,7 +18,6 @@ import msgspec
 
 from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.endpoint import Exposure, Session
-from toolscript.text.wire_constants import MORE
 
 MAX_ID_CHARS = 512
 LIFETIME_S = 7 * 86_400
@@ -29,6 +29,11 @@ STATE_PREFIX = "toolscript-"
 """The beginning of states that name a call of ours, and its replica, of clients without sessions;
 other states are the servers'."""
 _PURPOSE = b"mcp-session-id"
+_HANDLE = re.compile(
+    rb'(?:"handle"\s*:\s*"|"\$result"\s*:\s*"|"uri"\s*:\s*"toolscript://results/)'
+    rb"([0-9a-f]{16})-[a-z2-9]{12}\b"
+)
+"""A handle that another replica may have made, at one of the places of handles."""
 
 
 class SessionId(msgspec.Struct, frozen=True, array_like=True):
@@ -139,16 +144,6 @@ class Message(msgspec.Struct, frozen=True):
         return named if dot and state.startswith(STATE_PREFIX) else ""
 
     @property
-    def kept_in(self) -> str:
-        """The replica with the result that it reads more of; empty if it names none."""
-        try:
-            call = msgspec.convert(self.params, _Reading)
-        except msgspec.ValidationError:
-            return ""
-        replica, dash, _ = call.arguments.handle.partition("-")
-        return replica if dash and call.name == MORE else ""
-
-    @property
     def asks_user(self) -> bool:
         """Whether it opens the session of a client that can ask its user in a form."""
         try:
@@ -159,17 +154,17 @@ class Message(msgspec.Struct, frozen=True):
         return asked is not None and not (asked.form is None and asked.url is not None)
 
 
+def replica_of_results(body: bytes) -> str:
+    """Returns the replica with the stored results that a message names; empty for none.
+
+    Only one can answer: if results of several are named, that of the first.
+    """
+    handle = _HANDLE.search(body)
+    return handle[1].decode() if handle else ""
+
+
 class _Continued(msgspec.Struct):
     requestState: str = ""  # noqa: N815 - as on the wire
-
-
-class _Handle(msgspec.Struct):
-    handle: str
-
-
-class _Reading(msgspec.Struct):
-    name: str
-    arguments: _Handle
 
 
 class _Elicitation(msgspec.Struct):

@@ -19,7 +19,7 @@ Method: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
 
 def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
     """Returns the methods of MCP for one exposure, by name."""
-    others = PromptsAndResources(app)
+    others = PromptsAndResources(app, tools.results)
     return {
         "tools/list": tools.list_tools,
         "tools/call": tools.call_tool,

@@ -1,0 +1,195 @@
+"""Stored results over MCP: whose they are, how long they last, as resources and as references."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from tests.support import FUZZY, PATIENCE_S, WRITES, Cli, Scripted, create_token, fetch, tool
+from tests.surfaces.mcp.test_mcp import MODES, Mode
+
+ROWS = [{"id": number, "name": f"row {number}"} for number in range(1000)]
+PIXEL = "iVBORw0KGgo" + "A" * 4000
+LONG: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps(ROWS)}]}
+MIXED: dict[str, Any] = {
+    "content": [
+        {"type": "text", "text": "t" * 25_000},
+        *[{"type": "image", "data": PIXEL, "mimeType": "image/png"}] * 4,
+    ]
+}
+TAKE = tool("take", inputSchema={"type": "object", "properties": {"ids": {"type": "array"}}})
+
+
+class Stored:
+    """A gateway, and the handle of a result that one of its sessions has got."""
+
+    def __init__(self, cli: Cli) -> None:
+        self.cli = cli
+        self.url = cli.start_gateway()
+        self.tokens = [create_token(cli)["token"] for _ in range(2)]
+
+    @asynccontextmanager
+    async def client(self, mode: Mode, path: str = "/mcp", token: int = 0) -> AsyncGenerator[Any]:
+        headers = {"Authorization": f"Bearer {self.tokens[token]}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as sends:
+            server = streamable_http_client(self.url + path, http_client=sends)
+            async with Client(server, mode=mode) as client:
+                yield client
+
+    @property
+    def files(self) -> int:
+        """How many results the gateway has open."""
+        folder = str(self.cli.home.resolve())
+        descriptors = Path(f"/proc/{self.cli.record()['pid']}/fd").iterdir()
+        targets = [os.path.realpath(path) for path in descriptors]
+        return sum(each.startswith(folder) and "/results/" in each for each in targets)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stored]:
+    home = tmp_path_factory.mktemp("stored")
+    cli = Cli(home, FUZZY | {"TOOLSCRIPT_LOG_ARGUMENTS": "true"})
+    results = {"rows": LONG, "mixed": MIXED}
+    entry = Scripted(home)(
+        *(tool(name) | WRITES for name in ("rows", "mixed", "huge")), TAKE, results=results
+    )
+    narrow = {"permissions": {"s__huge": "ask"}}
+    rules = {"permissions": {"s__take": "allow"}, "profiles": {"narrow": narrow}}
+    cli.configure(s={**entry, "resultLimit": {"huge": 900_000, "take": 60_000}})
+    config = json.loads((home / ".toolscript.json").read_text("utf-8"))
+    (home / ".toolscript.json").write_text(json.dumps(config | rules), "utf-8")
+    yield Stored(cli)
+    cli("gateway", "stop")
+
+
+async def call(client: Any, name: str, **arguments: Any) -> Any:
+    return await client.call_tool("call_destructive_tool", {"tool": name, "arguments": arguments})
+
+
+async def handle_of(client: Any, name: str = "s__rows") -> str:
+    result = await call(client, name)
+    [handle] = re.findall(r'{"\$result": "([\w-]+)"}', result.content[0].text)
+    return handle
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_stored_result_is_a_resource(stored: Stored, mode: Mode) -> None:
+    """Of its link; in parts no longer than those of `read_result`."""
+
+    async def work() -> None:
+        async with stored.client(mode) as client:
+            result = await call(client, "s__mixed")
+            link = result.meta["toolscript/result"]
+            assert link["type"] == "resource_link"
+            handle = link["name"]
+            [first] = (await client.read_resource(link["uri"])).contents
+            read = await client.call_tool("read_result", {"handle": handle})
+            assert first.text == read.content[0].text
+            assert len(first.text) <= 24_000
+            asked = f"{link['uri']}?lines=2-2"
+            assert (await client.read_resource(asked)).contents[0].text.startswith("lines 2 to 2")
+            [image] = (await client.read_resource(f"{link['uri']}?path=content%5B4%5D")).contents
+            assert (image.blob, image.mime_type) == (PIXEL, "image/png")
+            for wrong in ("?lines=0", "?path=" + quote("content[9]"), "?lines=1&grep=t"):
+                with pytest.raises(MCPError):
+                    await client.read_resource(link["uri"] + wrong)
+
+    anyio.run(work)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/p/narrow"])
+def test_h1_a_handle_is_the_sessions_and_its_grants_alone(
+    stored: Stored, mode: Mode, path: str
+) -> None:
+    """Whoever else sends it gets the answer for a handle that never was."""
+
+    async def work() -> None:
+        async with stored.client(mode) as client:
+            handle = await handle_of(client)
+            others = [(path, 1)] if path == "/mcp" else [(path, 0)]
+            for other_path, token in others:
+                async with stored.client(mode, other_path, token) as other:
+                    answers = list[Any]()
+                    for given in (handle, "abcdefghjkmn"):
+                        asked = {"handle": given}
+                        read = await other.call_tool("read_result", asked)
+                        used = await call(other, "s__take", ids={"$result": given})
+                        with pytest.raises(MCPError) as refused:
+                            await other.read_resource(f"toolscript://results/{given}")
+                        answers.append(
+                            [
+                                str(each).replace(given, "HANDLE")
+                                for each in (read, used, refused.value.code, refused.value)
+                            ]
+                        )
+                    assert answers[0] == answers[1]
+                    assert "no result 'HANDLE' is kept here" in answers[0][0]
+            assert not (await client.call_tool("read_result", {"handle": handle})).is_error
+
+    anyio.run(work)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_sessions_results_end_with_it(stored: Stored) -> None:
+    async def work() -> None:
+        before = stored.files
+        async with stored.client("legacy") as client:
+            for _ in range(3):
+                await handle_of(client)
+            assert stored.files == before + 3
+        assert stored.files == before
+
+    anyio.run(work)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_reference_over_all_tools_is_neither_recorded_nor_are_its_values(
+    stored: Stored, mode: Mode
+) -> None:
+    async def work() -> str:
+        async with stored.client(mode, "/mcp/all") as client:
+            result = await client.call_tool("s__rows", {})
+            handle = result.meta["toolscript/result"]["name"]
+            given = {"ids": {"$result": handle, "path": "[7:9].name"}}
+            answer = await client.call_tool("s__take", given)
+            assert json.loads(answer.content[0].text)["arguments"] == {"ids": ["row 7", "row 8"]}
+            return handle
+
+    handle = anyio.run(work)
+    headers = {"Authorization": f"Bearer {stored.cli.record()['key']}"}
+    calls = fetch(stored.url, "/activity", headers=headers)[1]["calls"]
+    newest = next(each for each in calls if each["tool"] == "s__take")
+    assert newest["arguments"] == '{"ids":{"$result":"***","path":"[7:9].name"}}'
+    assert handle not in json.dumps(calls)
+    for log in stored.cli.home.rglob("*.log"):
+        assert handle not in log.read_text("utf-8", errors="replace")
+
+
+def test_clients_are_told_of_results_that_are_longer_than_they_expect(stored: Stored) -> None:
+    async def work() -> dict[str, Any]:
+        listed = dict[str, Any]()
+        for path in ("/mcp/search", "/mcp/all"):
+            async with stored.client("legacy", path) as client:
+                listed |= {each.name: each.meta or {} for each in (await client.list_tools()).tools}
+        return listed
+
+    sizes = {
+        name: meta.get("anthropic/maxResultSizeChars") for name, meta in anyio.run(work).items()
+    }
+    assert {name for name, size in sizes.items() if size == 500_000} == {
+        *("s__huge", "read_tool", "call_tool", "call_destructive_tool", "read_result")
+    }
+    assert sizes["s__take"] == 60_000
+    assert {sizes["s__rows"], sizes["search_tools"]} == {None}
