@@ -25,11 +25,17 @@ from toolscript.retrieval.base import (
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
+from toolscript.retrieval.namesakes import (
+    MAX_BELOW,
+    TWINS_GAP,
+    AcceptedAt,
+    order_namesakes,
+    servers_of_twins,
+)
 from toolscript.retrieval.pipeline import STEPS, begin, plan
 from toolscript.retrieval.profiles import Profile
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.retrieval.seniority import MAX_BELOW, NEAR_TIE, AcceptedAt, older_first
 from toolscript.retrieval.stored_search import StoredSearch
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
@@ -95,7 +101,7 @@ class SearchEngine:
     def search(self, request: SearchRequest, profile: Profile | None = None) -> SearchResult:
         """Returns the documents of the corpus that answer, best first, ordered by (−score, id).
 
-        Tools of the same name that nearly tie are ordered as `older_first` says.
+        Tools of the same name that nearly tie are ordered as `order_namesakes` says.
 
         Args:
             request: The question, and the values that its caller prefers to the profile's.
@@ -228,15 +234,15 @@ def select(
 
 
 def _best(trace: Trace, rows: Rows, limit: int, accepted_at: AcceptedAt | None) -> list[int]:
-    """The first ``limit`` of the rows by (−score, id), and as `older_first` says."""
+    """The first ``limit`` of the rows by (−score, id), and as `order_namesakes` says."""
     scores = trace.scores
-    listed, below = (limit + MAX_BELOW, NEAR_TIE) if accepted_at else (limit, 0.0)
+    listed, below = (limit + MAX_BELOW, TWINS_GAP) if accepted_at else (limit, 0.0)
     if rows.size > limit:  # sorting ten thousand rows takes as long as ranking them
         shown = scores[rows]
         least = np.partition(shown, rows.size - limit)[rows.size - limit]
         rows = rows[shown >= least - below]
     best: list[int] = rows[np.argsort(-scores[rows], kind="stable")[:listed]].tolist()
-    return older_first(best, trace, accepted_at)[:limit] if accepted_at else best
+    return order_namesakes(best, trace, accepted_at)[:limit] if accepted_at else best
 
 
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
@@ -255,6 +261,7 @@ def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
         score=float(trace.scores[row]),
         own=None if trace.own is None else float(trace.own[row]),
         related=related or None,
+        twins=servers_of_twins(trace, row),
         reason=trace.reason(row),
         signals=trace.signals(row),
         explanation=trace.explain(row, evidence=with_evidence)

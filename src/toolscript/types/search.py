@@ -188,6 +188,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """How the score came about, where the request asks for that."""
     related: Relations | None = None
     """What goes with it, where anything is known."""
+    twins: tuple[str, ...] = ()
+    """Servers that have a tool of the same name and meaning, which answers as well."""
 
 
 class MissExplanation(msgspec.Struct, frozen=True, kw_only=True):

@@ -87,3 +87,20 @@ def test_a_held_tool_that_would_answer_is_told_of_without_its_text() -> None:
     [*_, line] = lines(spec("x"), held=servers)
     told = "held: 8 tools of a, b, c, d, e would answer; the user decides with: toolscript review"
     assert line == told
+
+
+def test_twins_are_named_once() -> None:
+    specs = [
+        ToolSpec(server=server, name="open_issue", description="Opens an issue.")
+        for server in ("one", "two")
+    ]
+    hits = tuple(
+        Hit(document=Document.of(spec), score=0.9, reason="", signals={}, twins=(other.server,))
+        for spec, other in zip(specs, specs[::-1], strict=True)
+    )
+    known = {spec.id: KnownTool(spec, "pinned") for spec in specs}
+    found = Found(SearchResult(hits=hits, limit=5, threshold=0.35), known)
+    names = {spec.id: spec.id for spec in specs}
+    [_, first, second] = search_lines.of_tools(found, names).splitlines()
+    assert first.endswith("Opens an issue. Also in: two.")
+    assert second.endswith("Opens an issue.")

@@ -85,6 +85,10 @@ class RelevanceFeedback:
         by_all = self._move(every.within(visible), cosines, question)
         return np.clip(by_all, by_caller - MAX_BY_OTHERS, by_caller + MAX_BY_OTHERS)
 
+    def places_used(self, holder: str) -> Rows:
+        """Returns the places of the tools that the owner or this caller has used."""
+        return self._of_caller(holder)[0].rows
+
     def _move(self, history: _History, cosines: Vectors, question: Vectors) -> Vectors:
         rows = history.rows
         if not rows.size:

@@ -125,6 +125,11 @@ class SemanticIndex:
         curve = self.curves.of(encoder)
         return RelevanceFeedback(self.usage, self.encoder_name, ids, self.row_vectors, curve)
 
+    def rows_used(self, holder: str) -> frozenset[int]:
+        """Returns the rows of the tools that a question has led the owner or this caller to."""
+        places = self._feedback.places_used(holder) if self._feedback else ()
+        return frozenset(self.rows[places].tolist()) if len(places) else frozenset()
+
     @cached_property
     def _server_context(self) -> ServerContext | None:
         """None for passages, which have their parents instead."""

@@ -52,6 +52,10 @@ class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     signals: Annotated[dict[str, Ratio], about("The score of each signal that has one.")]
     explanation: Annotated[Explanation | UnsetType, about("With `explain`: why.")] = UNSET
     related: Annotated[Relations | UnsetType, about("Tools that go with it, if any.")] = UNSET
+    twins: Annotated[
+        tuple[str, ...] | UnsetType,
+        about("Servers that have a tool of the same name and meaning, if any."),
+    ] = UNSET
 
 
 class SkillPassage(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +192,7 @@ def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -
         signals=hit.signals,
         explanation=hit.explanation or UNSET,
         related=hit.related or UNSET,
+        twins=hit.twins or UNSET,
     )
 
 

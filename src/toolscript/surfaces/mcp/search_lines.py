@@ -9,7 +9,7 @@ from toolscript.app.searching import Found
 from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text.display import held_line, printable
 from toolscript.text.wire_constants import CALLS, READ
-from toolscript.types import Hit, SearchResult, ServerStatus
+from toolscript.types import Hit, SearchResult, ServerStatus, tool_id
 
 GOOD_CONFIDENCE = 0.55
 """From this confidence of the best hit on, the verdict is "good"; below it "weak".
@@ -32,13 +32,16 @@ def of_tools(found: Found, names: Mapping[str, str]) -> str:
         found: The hits, and the nearest one that is not sure enough.
         names: The names by which models call the tools, by id.
     """
-    result = found.result
-    lines = [
-        _skill(hit)
-        if hit.document.parent_id
-        else _tool(found.tools[hit.document.id], names[hit.document.id])
-        for hit in result.hits
-    ]
+    result, said = found.result, set[str]()
+    lines: list[str] = []
+    for hit in result.hits:
+        document = hit.document
+        if document.parent_id:
+            lines.append(_skill(hit))
+            continue
+        twins = () if document.id in said else hit.twins
+        said.update(tool_id(server, document.name) for server in twins)
+        lines.append(_tool(found.tools[document.id], names[document.id], twins))
     held = [held_line(result.held)] if result.held else []
     more = [*_describe_missing(found.missing or ()), *held]
     return "\n".join([_verdict(result, "tool"), *lines, *_write_degraded(result), *more])
@@ -65,12 +68,13 @@ def _verdict(result: SearchResult, noun: str) -> str:
     )
 
 
-def _tool(tool: KnownTool, name: str) -> str:
+def _tool(tool: KnownTool, name: str, twins: Sequence[str]) -> str:
     spec = tool.spec
     warning = "".join(f" ({text})" for text in marked(spec.name).values())
     signature = short_signature(spec.input_schema, _MAX_SIGNATURE)
     call = CALLS[spec.tool_class]
-    return f"{name}{signature} [{call}]{warning} {_sentence(spec.description)}".rstrip()
+    also = f" Also in: {printable(', '.join(twins), _MAX_WHY)}." if twins else ""
+    return f"{name}{signature} [{call}]{warning} {_sentence(spec.description)}".rstrip() + also
 
 
 def _sentence(text: str) -> str:

@@ -1,11 +1,14 @@
-"""Tools of the same name that nearly tie: the one that was accepted longer comes first."""
+"""Tools of the same name: twins say so, and the one used, or accepted longer, comes first."""
 
 import pytest
 
+from toolscript.embedding.loader import LazyModel
+from toolscript.graph.usage import Usage
 from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.namesakes import NEAR_TIE
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.seniority import NEAR_TIE
-from toolscript.types import SAME_AGE_S, Document, SearchRequest, tool_id
+from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.types import SAME_AGE_S, Document, Grant, Hit, SearchRequest, tool_id
 
 WRITE = "Write a note with a title and a text into the notebook. An existing one stays for ever."
 SHORTER = "Write a note with a title and a text into the notebook. An existing one stays."
@@ -84,3 +87,60 @@ def test_only_tools_of_the_name_change_places() -> None:
     after = found(QUESTION, texts, aaa=NEW, bbb=NEW, ccc=NEW, memos=OLD, zzz=OLD - SAME_AGE_S - 1)
     assert before == ["aaa", "ccc", "bbb", "memos", "zzz"]
     assert after == ["memos", "aaa", "ccc", "bbb", "zzz"]
+
+
+HELPER = "Opens a new issue in a repository, with a title, a text and labels."
+SERVERS = ("aaa", "github", "work")
+
+
+class Place:
+    """The same tool on three servers, the first of which was accepted first."""
+
+    def __init__(self, model: LazyModel) -> None:
+        self.usage = Usage()
+        self.semantic = SemanticSignal(model, lambda: None, usage=self.usage)
+        times = {f"{server}__open_issue": OLD + 9_999 * n for n, server in enumerate(SERVERS)}
+        profile = search_profile(0.7, 2, 0.0)
+        self.engine = SearchEngine(
+            profile, semantic=self.semantic, accepted_at=lambda tool: times.get(tool, 0)
+        )
+        texts = {f"{server}__open_issue": HELPER for server in SERVERS}
+        texts["linear__open_issue"] = "Opens the page about a topic in the magazine's archive."
+        self.engine.update(
+            Document(id=name, server=name.split("__")[0], name="open_issue", description=text)
+            for name, text in texts.items()
+        )
+
+    def find(self, text: str, holder: str = "me") -> list[Hit]:
+        grant = Grant(servers=("*",), holder=holder)
+        return list(self.engine.search(SearchRequest(text=text, grant=grant)).hits)
+
+    def use(self, server: str, question: str, holder: str = "me") -> None:
+        embedded = self.semantic.embed_query(question)
+        assert embedded
+        grant = Grant(servers=("*",), holder=holder)
+        self.usage.learn(f"{server}__open_issue", *embedded, grant)
+
+
+@pytest.fixture
+def place(model: LazyModel) -> Place:
+    return Place(model)
+
+
+def test_twins_say_so_and_others_of_the_name_do_not(place: Place) -> None:
+    [best, *_] = place.find("open an issue about the broken login")
+    assert {best.document.server, *best.twins} == set(SERVERS)
+    bounded = SearchRequest(text="there is a bug", grant=Grant(servers=("work", "linear")))
+    hits = place.engine.search(bounded).hits
+    assert [hit.twins for hit in hits] == [(), ()], "its twins cannot be seen"
+
+
+def test_of_twins_the_one_that_the_caller_has_used_comes_first(place: Place) -> None:
+    asked = "open an issue about the broken login"
+    [first, second] = place.find(asked)
+    place.use("work", "the build fails, tell them")
+    assert {first.document.server, second.document.server} == {"aaa", "github"}
+    assert [hit.document.server for hit in place.find(asked)] == ["work", "aaa"]
+    of_another = place.find(asked, "another")
+    assert [hit.document for hit in of_another] == [first.document, second.document]
+    assert place.find("aaa__open_issue")[0].document.server == "aaa", "unless it is named"
