@@ -22,6 +22,8 @@ WILD = "wild_mcp"
 PERMISSIVE = ("bfcl_live", "metatool", "seal_tools", "toolbench")
 """The datasets whose train half is trained on; each has a permissive licence and asks only its
 test half."""
+EVERYDAY = "everyday"
+"""The kind of our short sentences, as people type them."""
 _VALIDATION = "01"
 """The first hexadecimal digits of a server's SHA-256 that make it validate: an eighth."""
 _FUSION = "0123"
@@ -47,6 +49,8 @@ class Question:
     relevant: tuple[int, ...]
     group: str
     """Dataset and server: questions of one group are about tools that are easily confused."""
+    is_everyday: bool = False
+    """Whether it is one of our short sentences, as people type them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ def load(data: Path) -> TrainingData:
     for question in own:
         if not validates(question.server):
             relevant = _numbers(numbers, question.relevant, QUESTIONS)
-            questions.append(Question(question.query, relevant, f"{WILD}/{question.server}"))
+            group, is_everyday = f"{WILD}/{question.server}", question.kind == EVERYDAY
+            questions.append(Question(question.query, relevant, group, is_everyday))
     for name in PERMISSIVE:
         catalogue = datasets.tools(data / name)
         numbers = _add(tools, catalogue)

@@ -28,6 +28,8 @@ class Recipe:
     batch: int = 64
     siblings: int = 8
     """Questions about one server that stand together in a batch."""
+    everyday: int = 3
+    """So many times an epoch asks each everyday sentence: they are few."""
     learning_rate: float = 5e-5
     warm_up: float = 0.1
     """The share of the steps in which the learning rate rises; it then falls to zero."""
@@ -58,10 +60,15 @@ class Trainer:
         # Without dropout: it costs a sixth of the time, and few steps overfit nothing.
         encoder.eval()
         self._same = _same_texts(data.tools)
+        questions = [
+            question
+            for question in data.questions
+            for _ in range(recipe.everyday if question.is_everyday else 1)
+        ]
         self._batches = [
             batch
             for epoch in range(recipe.epochs)
-            for batch in batches(data.questions, recipe.batch, recipe.siblings, recipe.seed + epoch)
+            for batch in batches(questions, recipe.batch, recipe.siblings, recipe.seed + epoch)
         ]
         self._optimiser = torch.optim.AdamW(
             encoder.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
