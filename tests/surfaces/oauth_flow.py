@@ -90,8 +90,10 @@ class Flow:
         """A code, after the owner's consent."""
         return led(self.decide(self.held(**changes), profile=profile))["code"]
 
-    def exchange(self, code: str, **changes: Any) -> tuple[int, Any]:
-        """The answer to an honest exchange, with ``changes``."""
+    def exchange(
+        self, code: str, *, headers: dict[str, str] | None = None, **changes: Any
+    ) -> tuple[int, Any]:
+        """The answer to an honest exchange, with ``changes`` of its form and these ``headers``."""
         honest = {
             "grant_type": "authorization_code",
             "code": code,
@@ -101,7 +103,9 @@ class Flow:
             "resource": f"{self.url}/mcp",
         }
         sent = {name: value for name, value in {**honest, **changes}.items() if value is not None}
-        return self.post("/oauth/token", urlencode(sent, doseq=True), FORM)
+        body = urlencode(sent, doseq=True).encode()
+        shown = headers or {"Content-Type": FORM}
+        return fetch(self.url, "/oauth/token", method="POST", headers=shown, body=body)
 
     def opens(self, token: str, path: str = "/mcp") -> int:
         """The status with which a door of MCP answers the bearer of a token."""

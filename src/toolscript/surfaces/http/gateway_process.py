@@ -56,7 +56,13 @@ _STREAMS_S = 2
 """The same for streams that clients only read."""
 
 
-def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
+def serve(
+    settings: Settings,
+    pages: Pages,
+    *,
+    on_demand: bool = False,
+    documents: ClientDocuments | None = None,
+) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; then close every connection.
 
     Args:
@@ -65,6 +71,7 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
         on_demand: Whether the gateway was started for a client that needs one. It then admits
             nobody without its key or a token, takes another port where its own is taken, and ends
             once no client has been there for a while.
+        documents: Fetches the documents of OAuth clients; None fetches those on the internet.
 
     Raises:
         PortInUseError: The address is taken.
@@ -85,7 +92,8 @@ def serve(settings: Settings, pages: Pages, *, on_demand: bool = False) -> None:
         _exporting(os.environ),
     ):
         key = secrets.token_urlsafe(32)
-        server = _server(settings, config, listening, key, pages, on_demand=on_demand)
+        documents = documents or ClientDocuments()
+        server = _server(settings, config, listening, key, pages, documents, on_demand=on_demand)
         server.idle_s = settings.server.idle_s if on_demand else 0
         url = _url(listening)
         try:
@@ -109,12 +117,13 @@ def _exporting(environ: Mapping[str, str]) -> AbstractContextManager[object]:
     return exporting()
 
 
-def _server(  # noqa: PLR0913 - what a gateway consists of
+def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     settings: Settings,
     config: Config,
     listening: socket.socket,
     key: str,
     pages: Pages,
+    documents: ClientDocuments,
     *,
     on_demand: bool,
 ) -> "_Server":
@@ -139,7 +148,7 @@ def _server(  # noqa: PLR0913 - what a gateway consists of
     if settings.server.oauth:
         if not local and not public:
             raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
-        oauth = OAuthServer(public or _url(listening), sealing, tokens, ClientDocuments())
+        oauth = OAuthServer(public or _url(listening), sealing, tokens, documents)
     app = bootstrap.application(
         settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )

@@ -11,8 +11,8 @@ import hmac
 import re
 import secrets
 import time
-from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Iterable
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -21,6 +21,7 @@ import msgspec
 
 from toolscript.config.access_tokens import TokenStore, grant_for
 from toolscript.config.secret_key import SecretKey
+from toolscript.config.settings import OPTION
 from toolscript.errors import InputError
 from toolscript.surfaces.server.oauth_clients import (
     ClientDocuments,
@@ -44,7 +45,7 @@ DAYS = (1, 7, 30, 90, 365)
 """The lifetimes between which the owner chooses."""
 MAX_STATE_CHARS = 2_000
 MAX_SEALED_CHARS = 8_000
-_DOOR = re.compile(r"/mcp(?:/p/[^/]+)?(?:/[a-z-]+)?/?")
+_DOOR = re.compile(rf"/mcp(?:/p/[^/]+)?(?:/(?:{'|'.join(OPTION['exposure'].choices)}))?/?")
 _PROFILE = re.compile(r"/mcp/p/([^/]+)")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -105,15 +106,22 @@ class OAuthServer:
         key: Seals values; replicas share it.
         tokens: Stores the tokens.
         documents: Fetches how clients describe themselves.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(
-        self, issuer: str, key: SecretKey, tokens: TokenStore, documents: ClientDocuments
+        self,
+        issuer: str,
+        key: SecretKey,
+        tokens: TokenStore,
+        documents: ClientDocuments,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.issuer = issuer
         self._key = key
         self._tokens = tokens
         self._documents = documents
+        self._clock = clock
 
     def is_open(self, path: str) -> bool:
         """Returns whether a path is answered to everybody alike, whatever token they send."""
@@ -163,7 +171,7 @@ class OAuthServer:
         client = client_of(metadata)
         return {
             "client_id": _REGISTERED + self._seal("client", client),
-            "client_id_issued_at": int(time.time()),
+            "client_id_issued_at": int(self._clock()),
             "client_name": client.name,
             "redirect_uris": client.redirect_uris,
             "grant_types": ["authorization_code"],
@@ -206,7 +214,7 @@ class OAuthServer:
             given["code_challenge"],
             resource,
             state,
-            int(time.time()) + REQUEST_S,
+            int(self._clock()) + REQUEST_S,
         )
 
     async def _client(self, client_id: str) -> OAuthClient:
@@ -231,7 +239,7 @@ class OAuthServer:
     def read_request(self, sealed: str) -> AuthorizationRequest:
         """Returns the request of a form; raises `InputError` for one that is forged or too old."""
         request = self._open("request", sealed, AuthorizationRequest)
-        if request is None or request.expires < time.time():
+        if request is None or request.expires < self._clock():
             raise InputError("the question is too old; let the program ask once more")
         return request
 
@@ -245,7 +253,7 @@ class OAuthServer:
         """
         code = _Code(
             secrets.token_urlsafe(16),
-            int(time.time()) + CODE_S,
+            int(self._clock()) + CODE_S,
             _bind(request.client_id, request.redirect_uri, request.challenge),
             request.resource,
             f"{request.name} ({request.document_host or host_of(request.redirect_uri)})",
@@ -295,27 +303,26 @@ class OAuthServer:
             "scope": SCOPE,
         }
 
-    @staticmethod
-    def _fits(code: _Code, given: dict[str, str]) -> bool:
+    def _fits(self, code: _Code, given: dict[str, str]) -> bool:
         verifier = given.get("code_verifier", "")
-        if code.expires < time.time() or not _VERIFIER.fullmatch(verifier):
+        if code.expires < self._clock() or not _VERIFIER.fullmatch(verifier):
             return False
-        digest = hashlib.sha256(verifier.encode()).digest()
-        challenge = urlsafe_b64encode(digest).decode().rstrip("=")
+        challenge = _encode(hashlib.sha256(verifier.encode()).digest())
         binding = _bind(given.get("client_id", ""), given.get("redirect_uri", ""), challenge)
         return hmac.compare_digest(code.binding, binding)
 
     def _seal(self, purpose: str, value: object) -> str:
-        sealed = self._key.seal(msgspec.json.encode(value), self._purpose(purpose))
-        return urlsafe_b64encode(sealed).decode().rstrip("=")
+        return _encode(self._key.seal(msgspec.json.encode(value), self._purpose(purpose)))
 
     def _open(self, purpose: str, sealed: str, kind: type[_T]) -> _T | None:
         """Returns a value that this gateway, or a replica, has sealed; None for anything else."""
         if len(sealed) > MAX_SEALED_CHARS:
             return None
         try:
-            content = b64decode(sealed + "=" * (-len(sealed) % 4), b"-_", validate=True)
+            content = urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
         except ValueError:
+            return None
+        if _encode(content) != sealed:  # written in another way: one value, one text
             return None
         value = self._key.read(content, self._purpose(purpose))
         return None if value is None else msgspec.json.decode(value, type=kind)
@@ -323,6 +330,10 @@ class OAuthServer:
     def _purpose(self, name: str) -> bytes:
         """Another gateway with the same key can read nothing of this one."""
         return f"oauth-{name} {self.issuer}".encode()
+
+
+def _encode(content: bytes) -> str:
+    return urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def _bind(*values: str) -> str:

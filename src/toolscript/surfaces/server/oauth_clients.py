@@ -122,8 +122,8 @@ def _split(uri: str) -> SplitResult | None:
     """Returns the parts of an address; None for one that is not written as such."""
     if len(uri) > MAX_URI_CHARS or _URI.fullmatch(uri) is None:
         return None
-    parts = urlsplit(uri)
     try:
+        parts = urlsplit(uri)
         port = parts.port
     except ValueError:
         return None

@@ -1,0 +1,211 @@
+"""The clients of both SDKs log in by themselves, with the owner's consent in a real browser."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from html import escape
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread, Timer
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+from tests import launcher
+from tests.clients.driver import PACKAGES, PROGRAMS
+from tests.compilers import NODE
+from tests.servers.documents import Documents, document_server
+from tests.support import FUZZY, PATIENCE_S, READ_FILE, ROOT, Cli, Scripted, stop_all, until
+from tests.surfaces.web.chromium import Chromium, axe_problems, launched, overflow
+
+GATEWAY = ROOT / "tests" / "servers" / "oauth_gateway.py"
+CLIENTS = {
+    "Python SDK": [sys.executable, str(PROGRAMS / "oauth.py")],
+    "TypeScript SDK": [str(NODE), str(PROGRAMS / "oauth.cjs")],
+}
+TOOLS = {"search_tools", "call_destructive_tool"}
+
+
+class Program:
+    """A client, which says in lines how far it is."""
+
+    def __init__(self, process: "subprocess.Popen[str]", visits: list[str]) -> None:
+        self._process = process
+        self.visits = visits
+        """The queries with which a browser came to its address."""
+
+    def says(self, line: str = "") -> dict[str, Any]:
+        """What it says after this line."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+@contextmanager
+def callback() -> Generator[tuple[str, list[str]]]:
+    """An address to which browsers come back, and the queries of those that did."""
+    visits: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            place = urlsplit(self.path)
+            if place.path == "/callback":
+                visits.append(place.query)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"done")
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the same
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/callback", visits
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def program(name: str, url: str, home: Path, **more: str) -> Generator[Program]:
+    """A client of an SDK that connects to an address."""
+    with callback() as (redirect, visits):
+        argument = json.dumps({"url": url, "redirect": redirect, **more})
+        env = {"PATH": os.environ["PATH"], "HOME": str(home), "NODE_PATH": str(PACKAGES)}
+        with (
+            (home / "client.log").open("w+", encoding="utf-8") as log,
+            subprocess.Popen(
+                [*CLIENTS[name], argument],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            ) as process,
+        ):
+            end = Timer(PATIENCE_S, process.kill)
+            end.start()
+            try:
+                yield Program(process, visits)
+            except (AssertionError, ValueError, OSError) as problem:
+                problem.add_note((home / "client.log").read_text("utf-8")[-4000:])
+                raise
+            finally:
+                end.cancel()
+                process.kill()
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Generator[Documents]:
+    with document_server(tmp_path_factory.mktemp("documents")) as documents:
+        yield documents
+
+
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, documents: Documents
+) -> Generator[tuple[Cli, Chromium]]:
+    """A gateway, and a browser in which its owner is logged in."""
+    home = tmp_path_factory.mktemp("oauth")
+    config = home / ".toolscript.json"
+    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_CONFIG": str(config)})
+    cli.configure(files=Scripted(home)(READ_FILE))
+    written = json.loads(config.read_text("utf-8")) | {"profiles": {"reader": ["files"]}}
+    config.write_text(json.dumps(written), "utf-8")
+    env = cli.environment({"TOOLSCRIPT_OAUTH": "true", "TOOLSCRIPT_PORT": "0"})
+    with launcher.helper(GATEWAY, str(documents.certificate), env=env):
+        until(lambda: cli.records, "the gateway listens")
+        try:
+            with launched() as engine:
+                browser = Chromium(engine, cli.record()["url"])
+                browser.log_in(cli("ui", "--print").stdout.strip())
+                yield cli, browser
+        finally:
+            stop_all([cli.record()["pid"]])
+
+
+def consent(browser: Chromium, client: Program, url: str, *, answer: str = "Allow") -> str:
+    """Answers in the browser, as its user; returns the query that reached the client."""
+    before = len(client.visits)
+    with browser.page(url.removeprefix(browser.url)) as page:
+        page.get_by_role("button", name=answer).click()
+        expect(page).to_have_url(re.compile(r"/callback\?"))
+    until(lambda: len(client.visits) > before, "the browser comes back")
+    return client.visits[-1]
+
+
+@pytest.mark.requirement("http:oauth")
+@pytest.mark.parametrize("way", ["by registration", "by document"])
+@pytest.mark.parametrize("name", CLIENTS)
+def test_it_logs_in(
+    name: str, way: str, site: tuple[Cli, Chromium], documents: Documents, tmp_path: Path
+) -> None:
+    """Until the owner revokes the token: then it has to ask again."""
+    if name.startswith("TypeScript") and not PACKAGES.is_dir():
+        pytest.fail(f"{PACKAGES} does not exist; run: bash scripts/test", pytrace=False)
+    cli, browser = site
+    more = {"document": documents.put("/client.json")} if way == "by document" else {}
+    with program(name, f"{browser.url}/mcp", tmp_path, **more) as client:
+        query = consent(browser, client, client.says()["authorize"])
+        assert set(client.says(query)["tools"]) >= TOOLS
+        assert set(client.says()["tools"]) >= TOOLS
+        shown = "Documented (localhost:" if more else f"{name} (127.0.0.1:"
+        [token] = [t for t in cli.json("token", "list")["tokens"] if t["name"].startswith(shown)]
+        assert cli("token", "revoke", token["id"]).returncode == 0
+        assert "authorize" in client.says()
+
+
+@pytest.mark.requirement("http:oauth")
+def test_it_is_told_that_the_owner_refuses(site: tuple[Cli, Chromium], tmp_path: Path) -> None:
+    cli, browser = site
+    with program("Python SDK", f"{browser.url}/mcp", tmp_path) as client:
+        url = client.says()["authorize"]
+        with browser.page(url.removeprefix(browser.url)) as page:
+            assert axe_problems(page) == []
+            assert overflow(page) == 0
+        query = consent(browser, client, url, answer="Deny")
+        assert "error=access_denied" in query
+        assert "error" in client.says(query)
+    assert not cli.json("token", "list")["tokens"]
+
+
+@pytest.mark.requirement("http:oauth")
+def test_who_is_not_logged_in_is_told_how(site: tuple[Cli, Chromium], tmp_path: Path) -> None:
+    """And so is a browser that comes from another site, whose visit brings no cookie."""
+    _, browser = site
+    stranger = Chromium(browser.browser, browser.url)
+    with program("Python SDK", f"{browser.url}/mcp", tmp_path) as client:
+        path = client.says()["authorize"].removeprefix(browser.url)
+        with stranger.page(path, said="401") as page:
+            expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+            expect(page.get_by_role("button", name="Allow")).to_have_count(0)
+
+
+@pytest.mark.requirement("http:oauth")
+def test_a_visit_from_another_site_sees_the_question(
+    site: tuple[Cli, Chromium], tmp_path: Path
+) -> None:
+    _, browser = site
+    with program("Python SDK", f"{browser.url}/mcp", tmp_path) as client:
+        url = client.says()["authorize"]
+        other = browser.url.replace("127.0.0.1", "localhost")  # a site that is not the gateway's
+        with browser.page() as page:
+            page.route(
+                f"{other}/elsewhere",
+                lambda route: route.fulfill(
+                    body=f'<link rel="icon" href="data:,"><a href="{escape(url)}">connect</a>',
+                    content_type="text/html",
+                ),
+            )
+            page.goto(f"{other}/elsewhere")
+            page.get_by_text("connect").click()
+            expect(page.get_by_role("button", name="Allow")).to_be_visible()
