@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.everyday.__main__ import sentences
 from benchmarks.quality.datasets import DataError
 from training.batches import batches
 from training.data import PERMISSIVE, QUESTIONS, WILD, Question
 
+from toolscript.text.words import words
 from training import data
 
 
@@ -45,7 +47,7 @@ def bench(tmp_path: Path, own: list[dict[str, Any]]) -> Path:
 
 def test_questions_are_ours_and_say_what_they_are(own: list[dict[str, Any]]) -> None:
     assert len(own) > 21_000
-    assert {row["kind"] for row in own} == {"ask", "task", "search"}
+    assert {row["kind"] for row in own} == {"ask", "task", "search", "everyday"}
     assert all(row["query"].strip() and row["relevant"] for row in own)
 
 
@@ -61,6 +63,17 @@ def test_an_eighth_of_the_servers_validates_and_is_not_trained_on(
     assert len(shared) < len(kept) / 100
     known = {tool.id for tool in found.validation_tools}
     assert all(known.issuperset(query.relevant) for query in found.validation_queries)
+
+
+def test_everyday_sentences_are_marked_and_are_not_those_of_the_benchmark(
+    bench: Path, own: list[dict[str, Any]]
+) -> None:
+    everyday = {row["query"] for row in own if row["kind"] == data.EVERYDAY}
+    found = {question.text for question in data.load(bench).questions if question.is_everyday}
+    assert found <= everyday
+    assert len(found) > 1_400
+    measured = {" ".join(words(sentence.text)) for sentence in sentences()}
+    assert not {" ".join(words(text)) for text in everyday} & measured
 
 
 def test_of_a_dataset_three_quarters_of_the_train_half_are_trained_on(bench: Path) -> None:
