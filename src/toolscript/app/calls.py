@@ -102,7 +102,7 @@ class Calls:
         except UpstreamError:
             learn(succeeded=False)
             raise
-        if result.get("resultType") != "input_required":
+        if result.get("resultType") != "input_required":  # a task has begun well
             learn(succeeded=not result.get("isError"))
         await self._output_checks.check(tool, result)
         return result

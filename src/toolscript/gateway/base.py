@@ -94,6 +94,11 @@ class Caller(Protocol):
         return False
 
     @property
+    def accepts_tasks(self) -> bool:
+        """Whether it takes a result that names a task, and then asks for the task's result."""
+        return False
+
+    @property
     def may_be_asked(self) -> bool:
         """Whether its user can be asked a question: ``elicitation/create`` with a form."""
         return False

@@ -62,6 +62,13 @@ def decode_moderate(text: bytes) -> dict[str, Any]:
         raise UnreadableError(f"an answer cannot be read: {error}") from None
 
 
+def decode_task(text: bytes) -> dict[str, Any]:
+    """Returns the state of a task, whose result stays JSON."""
+    fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    raw = {"result": RawResult(bytes(fields.pop("result")))} if "result" in fields else {}
+    return {**decode_moderate(msgspec.json.encode(fields)), **raw}
+
+
 async def in_thread_if_large(
     work: Callable[[bytes], _T], data: bytes, limiter: anyio.CapacityLimiter | None = None
 ) -> _T:

@@ -24,6 +24,10 @@ META_TOOLS = SAFE_META_TOOLS.union(CALLS.values())
 
 A server's tool of such a name is marked; it cannot replace ours, as its id has its server.
 """
+TASKS, TASK = "io.modelcontextprotocol/tasks", "task"
+"""The extension of MCP for long calls (SEP-2663), and the type of a result that names a task."""
+INTERIM_RESULTS = frozenset({"input_required", TASK})
+"""The types of results after which a call goes on."""
 ANSWER_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/health": {"status": str, "tools": int, "waitingFor": list},
     "/search": {"results": list, "degraded": list, "threshold": (int, float)},

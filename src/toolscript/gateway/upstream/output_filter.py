@@ -53,6 +53,8 @@ class OutputFilter:
         A result that asks for input is left as it is: it holds questions and a state, not texts.
         """
         asks = result.get("resultType") == "input_required"
+        if method == "tasks/get" and "result" in result:
+            result = {**result, "result": await self.result("tools/call", result["result"])}
         cleans = bool(self._steps) and method in METHODS
         if asks or not (cleans or self._stored()):
             return result

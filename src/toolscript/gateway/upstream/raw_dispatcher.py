@@ -1,7 +1,7 @@
 """The SDK's dispatcher, except that listings and large results bypass the session's checks."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
@@ -10,8 +10,10 @@ from toolscript.gateway.raw_results import (
     RawResult,
     UnreadableError,
     decode_moderate,
+    decode_task,
     in_thread_if_large,
 )
+from toolscript.text.wire_constants import TASK
 
 
 class SessionBypassError(Exception):
@@ -57,7 +59,19 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
             return await self._decode(method, raw)
         if method == "tools/list":
             raise SessionBypassError(raw)
-        return self._repair(raw) if method == "tools/call" else raw
+        if method != "tools/call":
+            return self._repair_task(raw) if method == "tasks/get" else raw
+        if raw.get("resultType") == TASK:
+            raise SessionBypassError(raw)
+        return self._repair(raw)
+
+    def _repair_task(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Returns the state of a task with its result repaired."""
+        if "result" not in task:
+            return task
+        result: object = task["result"]
+        known = cast("dict[str, Any]", result) if isinstance(result, dict) else {"content": result}
+        return {**task, "result": self._repair(known)}
 
     async def _decode(self, method: str, raw: UnparsedResult) -> dict[str, Any]:
         if method == "tools/list" and raw.text:
@@ -68,4 +82,7 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
             result = await in_thread_if_large(lambda text: self._repair(RawResult(text)), raw.text)
             if result.get("resultType") != "input_required":
                 raise SessionBypassError(result)
+        if method == "tasks/get":
+            task = await in_thread_if_large(decode_task, raw.text)
+            raise SessionBypassError(self._repair_task(task))
         return await in_thread_if_large(decode_moderate, raw.text)

@@ -11,6 +11,8 @@ import math
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any, TypeAlias, cast
 
 import anyio
@@ -31,16 +33,26 @@ from toolscript.gateway.upstream.elicitation import (
 )
 from toolscript.gateway.upstream.http_outcome import FORGOTTEN, HttpOutcome, record_in
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
+from toolscript.gateway.upstream.task_polling import CANCEL, GET, UPDATE, wait_for_task
 from toolscript.gateway.upstream.tool_listing import answers_listing
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import TASK
 
 log = logging.getLogger(__name__)
 _Raw: TypeAlias = dict[str, Any]
 _RESULT: TypeAdapter[Any] = TypeAdapter(_Raw)
 _MAX_ROUNDS = 10
 """How often a server may ask for input before it answers one request."""
+_RECONNECT_S = 0.5
+"""Seconds until a task is asked for again after its connection was lost."""
 MAX_TIMEOUTS = 12
 """A request that progress keeps alive ends after so many of its timeouts."""
+
+
+class _TaskRequest(mcp_types.Request[_Raw, str]):
+    """A request about a task, whose id goes into a header, too."""
+
+    name_param = "taskId"
 
 
 @dataclass(eq=False, slots=True)
@@ -55,7 +67,8 @@ class _PendingRequest:
 
     def begin(self) -> None:
         """Starts the time, once there is a connection."""
-        self.ends_at = anyio.current_time() + MAX_TIMEOUTS * self.timeout_s
+        latest = anyio.current_time() + MAX_TIMEOUTS * self.timeout_s
+        self.ends_at = min(self.ends_at, latest)
         self.reset_timeout()
 
     def reset_timeout(self) -> None:
@@ -131,6 +144,10 @@ class RequestRouter:
         with pending.scope:
             result = await self._transmit(method, params, pending)
             self.has_answered = True
+            if method == GET:
+                return await self._show_questions(result, pending)
+            if result.get("resultType") == TASK and not caller.accepts_tasks:
+                return await self._finish_task(result, pending)
             return result
         name = params.get("name") or params.get("uri") or method
         is_over = anyio.current_time() >= pending.ends_at
@@ -139,6 +156,47 @@ class RequestRouter:
             f"{self._timeout_s * (MAX_TIMEOUTS if is_over else 1):g} s; "
             "allow it more with its callTimeout, or TOOLSCRIPT_CALL_TIMEOUT for all"
         )
+
+    async def _finish_task(self, task: _Raw, pending: _PendingRequest) -> _Raw:
+        """Returns the result of a task; its time begins again with each of its states.
+
+        It is asked for again within that time if the connection is lost: the call is not repeated.
+        """
+
+        async def send(method: str, params: _Raw) -> _Raw:
+            while True:
+                try:
+                    answer = await self._transmit(method, params, pending)
+                except NotConnectedError:
+                    if method != GET:
+                        raise
+                    await anyio.sleep(_RECONNECT_S)
+                else:
+                    pending.reset_timeout()
+                    return answer
+
+        async def report(message: str) -> None:
+            await pending.on_progress(next(states), None, message)
+
+        states = count()
+        ask = partial(self._inputs, pending=pending)
+        try:
+            return await wait_for_task(self._server, task, send, ask, report)
+        except MCPError as error:
+            raise self._refusal(error) from None
+
+    async def _show_questions(self, task: _Raw, pending: _PendingRequest) -> _Raw:
+        """Returns a task's state for its client. Declines its questions for secrets."""
+        if "error" in task:
+            task = {**task, "error": self._redact_data(task["error"])}
+        questions: dict[str, _Raw] = task.get("inputRequests") or {}
+        declined = {key: DECLINED for key, each in questions.items() if secret_asked_for(each)}
+        if declined:
+            answers = {"taskId": task.get("taskId"), "inputResponses": declined}
+            await self._transmit(UPDATE, answers, pending)
+        shown = {key: self._attribute(each) for key, each in questions.items()}
+        left = {key: each for key, each in shown.items() if key not in declined}
+        return {**task, "inputRequests": left} if questions else task
 
     async def idle(self) -> None:
         """Waits until no request is being answered in the session that is over."""
@@ -211,7 +269,8 @@ class RequestRouter:
     ) -> _Raw:
         """Returns the result; gets the input that it asks for, unless the caller does that."""
         for _ in range(_MAX_ROUNDS):
-            request = mcp_types.Request[_Raw, str](method=method, params=params)
+            kind = _TaskRequest if method in {GET, UPDATE, CANCEL} else mcp_types.Request[_Raw, str]
+            request = kind(method=method, params=params)
             result: _Raw = await session.send_request(
                 request, _RESULT, progress_callback=pending.on_progress
             )

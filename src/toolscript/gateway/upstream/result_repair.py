@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolscript.gateway.raw_results import RawResult
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import INTERIM_RESULTS
 
 log = logging.getLogger(__name__)
 _BLOCK: TypeAdapter[Any] = TypeAdapter(ContentBlock)
@@ -27,7 +28,7 @@ class ResultRepair:
 
     def __call__(self, result: dict[str, Any]) -> dict[str, Any]:
         """Returns a result with blocks as its content; itself if there is nothing to repair."""
-        if result.get("resultType") == "input_required":
+        if result.get("resultType") in INTERIM_RESULTS:
             return result
         repaired = _repair_raw(result) if isinstance(result, RawResult) else _repair(result)
         if repaired is not result:

@@ -31,6 +31,7 @@ from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.result_repair import ResultRepair
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
+from toolscript.text.wire_constants import TASKS
 from toolscript.types import ServerSpec, Transport
 from toolscript.version import __version__
 
@@ -126,6 +127,7 @@ class SessionFactory:
                 message_handler=on_message,
                 elicitation_callback=on_elicitation,
                 client_info=_IDENTITY,
+                extensions={TASKS: {}},
             ) as session,
         ):
             await self._handshake(session, last_protocol)

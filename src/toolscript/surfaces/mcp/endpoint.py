@@ -46,8 +46,9 @@ from toolscript.surfaces.mcp.meta_tools import allow_long_results
 from toolscript.surfaces.mcp.result_references import References
 from toolscript.surfaces.mcp.result_truncation import shorten
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
+from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, SEARCH, SKILLS
+from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, SEARCH, SKILLS, TASK
 from toolscript.types import (
     EVERYTHING,
     TOOL_CLASSES,
@@ -122,15 +123,23 @@ class ToolEndpoint:
         app: What is searched and called.
         exposure: Which tools are listed.
         replica: The gateway that keeps long results, if there are several.
+        task_ids: Seals the ids of tasks; None if those end with the process.
         in_detail: Whether searches answer in JSON with all scores if they are not asked to, and
             what is JSON is structured content as well: as seed D has it.
     """
 
     def __init__(
-        self, app: App, exposure: Exposure, *, replica: str = "", in_detail: bool = False
+        self,
+        app: App,
+        exposure: Exposure,
+        *,
+        replica: str = "",
+        task_ids: TaskIds | None = None,
+        in_detail: bool = False,
     ) -> None:
         self._app = app
         self.results = StoredResults(app, replica)
+        self.task_ids = task_ids or TaskIds()
         self._in_detail = in_detail
         self.exposure: Exposure = exposure
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
@@ -313,7 +322,7 @@ class ToolEndpoint:
             by_model=self.exposure != "all" or not is_listed,
             **context.more,
         )
-        answer = self._fit(name, call, context, is_listed=is_listed)
+        answer = self._answer_call(name, call, context, is_listed=is_listed)
         history, grant = context.session.history, context.grant
         return await audited(self._app, name, arguments, grant, history, answer, is_read=True)
 
@@ -325,11 +334,28 @@ class ToolEndpoint:
         load = partial(self.results.load, context.owner)
         return await in_thread(partial(references.replace, load), ONE_AT_A_TIME)
 
-    async def _fit(
+    async def _answer_call(
         self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
     ) -> _Raw:
-        """Returns a call's result, shortened if it is too long for a model."""
+        """Returns a call's result as a model gets it, or its task with an id for this caller."""
         result = await call
+        if result.get("resultType") != TASK:
+            return await self.fit(name, result, context, is_listed=is_listed)
+        tool = self._catalogue(context).tool(name).id
+        task = Task(context.grant.holder, tool, str(result.get("taskId")), is_listed)
+        return {**result, "taskId": self.task_ids.seal(task)}
+
+    async def fit(
+        self, name: str, result: _Raw, context: RequestContext, *, is_listed: bool
+    ) -> _Raw:
+        """Returns a tool's result, shortened if it is too long for a model.
+
+        Args:
+            name: The tool's id or name.
+            result: The server's result.
+            context: The request of the caller, for whom a long result is kept.
+            is_listed: Whether the client knows the tool's output schema.
+        """
         catalogue = self._catalogue(context)
         if self._in_detail or catalogue.builtin_tool(name):
             return await _decode(name, result)

@@ -15,6 +15,7 @@ from toolscript.app import argument_checks
 from toolscript.app.application import App
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.endpoint import EXPOSURES, Exposure
+from toolscript.surfaces.mcp.session_ids import SessionIds
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -32,14 +33,14 @@ class LateServers:
 
     Args:
         app: The application that the servers offer.
-        replica: The name of this gateway among several; empty if it is alone.
+        ids: Has the key of this gateway, and its name among several.
         is_alone: Whether no other gateway shares its sessions.
         idle_s: How long a session without requests lasts.
     """
 
-    def __init__(self, app: App, replica: str, *, is_alone: bool, idle_s: float) -> None:
+    def __init__(self, app: App, ids: SessionIds, *, is_alone: bool, idle_s: float) -> None:
         self._app = app
-        self._replica = replica
+        self._ids = ids
         self._is_alone = is_alone
         self._idle_s = idle_s
         self.servers: dict[Exposure, McpServer] = {}
@@ -79,7 +80,7 @@ class LateServers:
         self.versions = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
         async with AsyncExitStack() as stack:
             self.servers = {
-                name: McpServer(self._app, name, replica=self._replica, is_alone=self._is_alone)
+                name: McpServer(self._app, name, ids=self._ids, is_alone=self._is_alone)
                 for name in EXPOSURES
             }
             for name, server in self.servers.items():

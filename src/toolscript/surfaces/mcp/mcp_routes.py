@@ -55,7 +55,7 @@ class McpRoutes:
         self._tasks: TaskGroup | None = None
         self.exposure: Exposure = exposure
         self._sessions = SessionLimit(self._end_soon, revocations, max_sessions)
-        self._late = LateServers(app, ids.replica, is_alone=url_of is None, idle_s=idle_s)
+        self._late = LateServers(app, ids, is_alone=url_of is None, idle_s=idle_s)
         self._dispatch = SessionDispatch(app, self._late, self._sessions, ids, url_of)
 
     @property

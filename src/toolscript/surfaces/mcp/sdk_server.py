@@ -34,12 +34,14 @@ from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.retrieval.live_index import Feed
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
-from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession
+from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession, SessionIds
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
+from toolscript.surfaces.mcp.task_ids import TaskIds
 from toolscript.surfaces.server.audit_log import OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of, holder_session
 from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.surfaces.server.request_log import is_stream
+from toolscript.text.wire_constants import TASKS
 from toolscript.types import EVERYTHING, Grant
 from toolscript.version import __version__
 
@@ -108,7 +110,8 @@ class McpServer(Server[Any]):
         app: What answers.
         exposure: What models see.
         own: The grant of a client that has started this process.
-        replica: Stands for this process among several replicas.
+        ids: Has the key for ids, and the name of this process among several replicas; None if
+            no id is read by another process.
         is_alone: Whether there are no other replicas.
     """
 
@@ -118,7 +121,7 @@ class McpServer(Server[Any]):
         exposure: Exposure,
         own: Grant = EVERYTHING,
         *,
-        replica: str = "",
+        ids: SessionIds | None = None,
         is_alone: bool = True,
     ) -> None:
         super().__init__(
@@ -129,7 +132,11 @@ class McpServer(Server[Any]):
         )
         self._app = app
         self._own = own
-        self._endpoint = ToolEndpoint(app, exposure, replica="" if is_alone else replica)
+        replica = ids.replica if ids is not None else ""
+        shared = "" if is_alone else replica
+        task_ids = TaskIds(ids.key if ids is not None else None, shared)
+        self._endpoint = ToolEndpoint(app, exposure, replica=shared, task_ids=task_ids)
+        self.extensions = {TASKS: {}}
         self._methods = mcp_methods(app, self._endpoint)
         changed, params = "notifications/roots/list_changed", types.NotificationParams
         self.add_notification_handler(changed, params, self._forget_project)
@@ -304,6 +311,8 @@ class _SdkCaller:
         self.may_be_asked = asks
         capabilities = ctx.session.client_capabilities
         asked = capabilities.elicitation if capabilities is not None else None
+        extensions = (capabilities.extensions if capabilities is not None else None) or {}
+        self.accepts_tasks = _is_modern(ctx) and TASKS in extensions
         self.opens_addresses = asked is not None and asked.url is not None
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:

@@ -32,8 +32,9 @@ _PURPOSE = b"mcp-session-id"
 _HANDLE = re.compile(
     rb'(?:"handle"\s*:\s*"|"\$result"\s*:\s*"|"uri"\s*:\s*"toolscript://results/)'
     rb"([0-9a-f]{16})-[a-z2-9]{12}\b"
+    rb'|"taskId"\s*:\s*"([0-9a-f]{16})\.'
 )
-"""A handle that another replica may have made, at one of the places of handles."""
+"""A handle or a task's id that another replica may have made, at one of their places."""
 
 
 class SessionId(msgspec.Struct, frozen=True, array_like=True):
@@ -155,12 +156,12 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def replica_of_results(body: bytes) -> str:
-    """Returns the replica with the stored results that a message names; empty for none.
+    """Returns the replica with the stored results or the task that a message names, or "".
 
     Only one can answer: if results of several are named, that of the first.
     """
     handle = _HANDLE.search(body)
-    return handle[1].decode() if handle else ""
+    return (handle[1] or handle[2]).decode() if handle else ""
 
 
 class _Continued(msgspec.Struct):

@@ -7,6 +7,7 @@ from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.mcp.task_methods import TaskMethods
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
 from toolscript.version import __version__
 
@@ -19,7 +20,7 @@ Method: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
 
 def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
     """Returns the methods of MCP for one exposure, by name."""
-    others = PromptsAndResources(app, tools.results)
+    others, tasks = PromptsAndResources(app, tools.results), TaskMethods(app, tools)
     return {
         "tools/list": tools.list_tools,
         "tools/call": tools.call_tool,
@@ -29,6 +30,9 @@ def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
         "resources/templates/list": others.list_templates,
         "resources/read": others.read_resource,
         "completion/complete": others.complete,
+        "tasks/get": tasks.get,
+        "tasks/update": tasks.update,
+        "tasks/cancel": tasks.cancel,
     }
 
 
@@ -38,7 +42,8 @@ class SessionlessEndpoint:
     def __init__(self, app: App, exposure: Exposure) -> None:
         methods = mcp_methods(app, ToolEndpoint(app, exposure, in_detail=True))
         self._methods = {"initialize": _initialize, "ping": _ping, **methods}
-        del self._methods["completion/complete"]
+        for needs_session in ("completion/complete", "tasks/get", "tasks/update", "tasks/cancel"):
+            del self._methods[needs_session]
 
     async def answer(self, message: Any, context: RequestContext) -> _Raw | None:
         """Returns the response to a message; None for a notification, which gets none."""
