@@ -8,7 +8,7 @@ the caller may see them.
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -29,6 +29,7 @@ from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import CallSettings
+from toolscript.errors import ConfigError
 from toolscript.gateway.base import Caller, DatabaseState
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
@@ -38,6 +39,9 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.skills.service import SkillService
 from toolscript.types import EVERYTHING, Grant
+
+if TYPE_CHECKING:
+    from toolscript.app.scripts import Scripts
 
 
 class App:
@@ -78,6 +82,8 @@ class App:
         )
         """Asks a person, and remembers the answers."""
         self.results = results
+        self.scripts = _scripts(calls)
+        """Runs scripts of models; None if they are off."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self._skills = skills
@@ -135,6 +141,8 @@ class App:
             self.activity.close()
             self._stores.close()
             self.results.close()
+            if self.scripts is not None:
+                self.scripts.close()
         self.tasks.check()
         if failure is not None:
             raise failure
@@ -200,3 +208,19 @@ class App:
         self._gateway.end_session(session)
         self.approvals.end_session(session)
         self.results.end_session(session)
+
+
+def _scripts(settings: CallSettings) -> "Scripts | None":
+    """Returns what runs scripts, if they are on; raises `ConfigError` if the extra is missing."""
+    if not settings.scripts:
+        return None
+    try:
+        from toolscript.app.scripts import ScriptLimits, Scripts  # noqa: PLC0415 - most are off
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"scripts need {error.name}, which is not installed; install it with: "
+            "pip install 'toolscript[scripts]', or leave out --scripts"
+        ) from None
+    return Scripts(
+        ScriptLimits(settings.script_calls, settings.script_timeout_s, settings.script_memory_mib)
+    )

@@ -1,6 +1,10 @@
-"""Declares the stores of an application: files of one machine, or a database that several share."""
+"""Declares the stores of an application, and what a script is given by its caller.
 
-from typing import Protocol
+The stores are files of one machine, or a database that several share.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
 
 from toolscript.embedding.base import VectorCache
 from toolscript.gateway.base import Replication
@@ -65,3 +69,22 @@ class Stores(Protocol):
     def close(self) -> None:
         """Releases everything that this process owns or is connected to."""
         ...
+
+
+class ScriptDoor(NamedTuple):
+    """Does for a script what it asks for, as its caller."""
+
+    call: Callable[[str, dict[str, Any]], Awaitable[tuple[str, bool]]]
+    """Calls the tool of an id; returns its answer, and whether it may be JSON."""
+    search: Callable[[str, int], Awaitable[str]]
+    """Returns the tools that a search finds, as JSON."""
+    result: Callable[[str, str], Awaitable[str]]
+    """Returns a part of a stored result, by its handle and a path, as JSON."""
+
+
+class ScriptOutcome(NamedTuple):
+    """The end of a script."""
+
+    texts: list[str]
+    """Its output, and its value, or the error that has ended it."""
+    failed: bool = False

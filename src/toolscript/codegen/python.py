@@ -266,6 +266,39 @@ def _method(
     ]
 
 
+def keyword_method(tool: ToolSpec, identifiers: Identifiers) -> tuple[list[str], str]:
+    """Returns a method that takes a tool's parameters as keywords, and the types that it names.
+
+    Parameters that Python cannot have as keywords come in one dictionary, as in `module`.
+    """
+    stem, shape = identifiers.stems[tool.server, tool.name], read(tool.input_schema)
+    structured = tool.output_schema is not None
+    types = _types(f"{stem}Result", read(tool.output_schema), compact=True) if structured else []
+    match shape.root:
+        case tree.Object(fields=fields, sealed=sealed) if all(
+            _may_be_attribute(field.name) and field.name != "self" for field in fields
+        ):
+            own = _Declarations(f"{stem}Params", shape.definitions, compact=True)
+            types += _types(own.owner, tree.Shape(tree.UNKNOWN, shape.definitions), compact=True)
+            taken = ["*"] if fields else []
+            for field in fields:
+                spelled = _spell(field.type, own, pascal(field.name))
+                taken.append(f"{field.name}: {spelled}{'' if field.required else ' = ...'}")
+            taken += (
+                ["**more: Any"] if shape.root.extra is not None or not (fields or sealed) else []
+            )
+            types += own.written
+        case tree.Object():
+            types += _types(f"{stem}Params", shape, compact=True)
+            optional = " = {}" if tree.may_be_empty(shape.root) else ""
+            taken = [f"params: {stem}Params{optional}"]
+        case _:
+            taken = ["params: dict[str, Any] = {}", "**more: Any"]
+    method = identifiers.methods[tool.server][tool.name]
+    result = f"{stem}Result" if structured else "Any"
+    return types, f"    async def {method}({', '.join(['self', *taken])}) -> {result}: ..."
+
+
 def usage(tool: ToolSpec, identifiers: Identifiers, arguments: Any = None) -> str:
     """Returns a call of the tool with these arguments; with examples of the required for None."""
     method = identifiers.methods[tool.server][tool.name]

@@ -11,7 +11,7 @@ ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "server", "always", "no
 
 SEARCH, DESCRIBE, FIND = "search_tools", "describe_tools", "tool_search"
 READ_TOOL, CALL, DESTROY = "read_tool", "call_tool", "call_destructive_tool"
-MORE = "read_result"
+MORE, RUN = "read_result", "run_script"
 REFERENCE = "$result"
 """The key whose value is the handle of a stored result, in the arguments of a call."""
 SKILLS, READ = "search_skills", "read_skill"
@@ -19,7 +19,7 @@ CALLS: dict[ToolClass, str] = {"read": READ_TOOL, "write": CALL, "destructive": 
 """The meta tool that calls the tools of a class."""
 SAFE_META_TOOLS = frozenset({SEARCH, DESCRIBE, FIND, MORE, SKILLS, READ})
 """The meta tools that change nothing, so that a call may be repeated."""
-META_TOOLS = SAFE_META_TOOLS.union(CALLS.values())
+META_TOOLS = SAFE_META_TOOLS.union(CALLS.values(), {RUN})
 """The tools that toolscript itself offers to models.
 
 A server's tool of such a name is marked; it cannot replace ours, as its id has its server.

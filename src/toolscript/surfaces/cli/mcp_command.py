@@ -18,7 +18,7 @@ from toolscript.version import __version__
 
 @click.command()
 @click.option("--alone", is_flag=True, help="Run the servers in this process, without a gateway.")
-@settings_options("exposure", "profile", "model", "config", "data_dir")
+@settings_options("exposure", "scripts", "profile", "model", "config", "data_dir")
 def mcp(alone: bool, **flags: Any) -> None:
     """Serve an MCP client over standard input and output.
 
@@ -39,7 +39,7 @@ def mcp(alone: bool, **flags: Any) -> None:
             sys.stdout.buffer,
         ).run()
         return
-    started_with = {name: flags[name] for name in ("model", "config", "data_dir")}
+    started_with = {name: flags[name] for name in ("scripts", "model", "config", "data_dir")}
 
     def connect() -> Stream:
         record = ensure_gateway(settings.paths, started_with)

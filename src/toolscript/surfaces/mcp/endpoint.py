@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from toolscript.app.application import App
 from toolscript.app.argument_checks import check_arguments
+from toolscript.app.base import ScriptDoor
 from toolscript.app.result_store import ResultOwner
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.codegen.api_definitions import list_entry
@@ -41,14 +42,26 @@ from toolscript.retrieval.profiles import (
     TOOL_SEARCH,
     RequestDefaults,
 )
-from toolscript.surfaces.mcp import meta_tools, search_lines, wire
+from toolscript.surfaces.mcp import meta_tools, script_door, search_lines, wire
 from toolscript.surfaces.mcp.meta_tools import allow_long_results
-from toolscript.surfaces.mcp.result_references import References
+from toolscript.surfaces.mcp.result_references import PATH, References
 from toolscript.surfaces.mcp.result_truncation import shorten
+from toolscript.surfaces.mcp.script_door import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, SEARCH, SKILLS, TASK
+from toolscript.text.wire_constants import (
+    CALLS,
+    DESCRIBE,
+    FIND,
+    MORE,
+    READ,
+    REFERENCE,
+    RUN,
+    SEARCH,
+    SKILLS,
+    TASK,
+)
 from toolscript.types import (
     EVERYTHING,
     TOOL_CLASSES,
@@ -89,6 +102,8 @@ class RequestContext:
     """Further parameters for the server, such as ``_meta``."""
     holder: str = ""
     """Who makes a request that no session lasts for; empty if its session does."""
+    classes: tuple[ToolClass, ...] = TOOL_CLASSES
+    """The classes of the tools that a script may call."""
 
     @property
     def owner(self) -> ResultOwner:
@@ -104,11 +119,12 @@ _OFFERED: dict[Exposure, set[str]] = {
         SEARCH,
         DESCRIBE,
         *_CALLS,
+        RUN,
         MORE,
         *_SKILLS,
     },
-    "two-phase": {FIND, *_CALLS, MORE},
-    "all": {MORE, *_SKILLS},
+    "two-phase": {FIND, *_CALLS, RUN, MORE},
+    "all": {RUN, MORE, *_SKILLS},
 }
 """The meta tools of each exposure."""
 _SCHEMAS = {
@@ -147,6 +163,7 @@ class ToolEndpoint:
             DESCRIBE: self._describe,
             **{name: partial(self._call, each) for name, each in _CALLS.items()},
             FIND: self._find,
+            RUN: self._run_script,
             MORE: self._read_more,
             SKILLS: self._search_skills,
             READ: self._read_skill,
@@ -161,6 +178,8 @@ class ToolEndpoint:
             hidden |= {*_CALLS, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
             hidden.add(MORE)
+        if self._app.scripts is None:
+            hidden.add(RUN)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         offered, longest = _OFFERED[self.exposure] - hidden, catalogue.longest_result
         entries = [
@@ -301,7 +320,7 @@ class ToolEndpoint:
             right = CALLS[cast("ToolClass", error.tool_class)]
             raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None
 
-    async def _call_tool(
+    async def _call_tool(  # noqa: PLR0913 - the parts of a call
         self,
         name: str,
         arguments: _Raw,
@@ -309,7 +328,9 @@ class ToolEndpoint:
         classes: tuple[ToolClass, ...] = TOOL_CLASSES,
         *,
         is_listed: bool = True,
+        is_whole: bool = False,
     ) -> _Raw:
+        """Returns the result of a call: for a model, or ``is_whole`` as its server sent it."""
         call = self._app.call(
             name,
             await self._resolve(arguments, context),
@@ -318,13 +339,54 @@ class ToolEndpoint:
             history=context.session.history,
             session=context.session.id,
             classes=classes,
-            checked=self.exposure != "all",
+            checked=self.exposure != "all" or is_whole,
             by_model=self.exposure != "all" or not is_listed,
             **context.more,
         )
-        answer = self._answer_call(name, call, context, is_listed=is_listed)
-        history, grant = context.session.history, context.grant
-        return await audited(self._app, name, arguments, grant, history, answer, is_read=True)
+        answer = call if is_whole else self._answer_call(name, call, context, is_listed=is_listed)
+        history, grant, is_read = context.session.history, context.grant, not is_whole
+        return await audited(self._app, name, arguments, grant, history, answer, is_read=is_read)
+
+    async def _run_script(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        """Runs a script, whose calls are the caller's own."""
+        if self._app.scripts is None:
+            raise UnknownNameError("scripts are off here; the user turns them on with --scripts")
+        await self._wait_for_new_servers(context)
+        catalogue = self._catalogue(context)
+        allowed = {tool.id: tool for tool in catalogue.tools() if tool.is_for_models}
+        own = RequestContext(
+            ScriptCaller(context.caller),
+            context.grant,
+            context.session,
+            holder=context.holder,
+            classes=context.classes,
+        )
+        door = ScriptDoor(
+            partial(self._call_for_script, own),
+            partial(self._search_for_script, own),
+            partial(self._read_for_script, own),
+        )
+        every = catalogue.gateway.catalogue.tools
+        outcome = await self._app.scripts.run(arguments["script"], every, allowed, door)
+        return await self.fit(RUN, script_door.of_script(outcome), context, is_listed=False)
+
+    async def _call_for_script(
+        self, context: RequestContext, tool: str, arguments: _Raw
+    ) -> tuple[str, bool]:
+        result = await self._call_tool(
+            tool, arguments, context, context.classes, is_listed=False, is_whole=True
+        )
+        return await script_door.of_call(tool, result)
+
+    async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
+        given = check_arguments(SEARCH, _SCHEMAS[SEARCH], {"query": query, "limit": limit})
+        request = _request(dict(given), context, SHORT_SEARCH)
+        return script_door.of_search(await self._app.search(request, context.session.history))
+
+    async def _read_for_script(self, context: RequestContext, handle: str, path: str) -> str:
+        reference = {REFERENCE: handle, PATH: path}
+        value = await self._resolve({"value": reference}, context)
+        return msgspec.json.encode(value["value"]).decode()
 
     async def _resolve(self, arguments: _Raw, context: RequestContext) -> _Raw:
         """Returns arguments in which parts of stored results have the places of references."""

@@ -15,6 +15,7 @@ from toolscript.text.wire_constants import (
     MORE,
     READ,
     READ_TOOL,
+    RUN,
     SEARCH,
     SKILLS,
 )
@@ -119,6 +120,14 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
             DESTROY,
             "Call a tool of any kind, also one that overwrites or deletes.",
             destructiveHint=True,
+        ),
+        _entry(
+            RUN,
+            "Run a Python script that calls tools, and read only its last expression and prints. "
+            "What a search names server__tool is: await tools.server.tool(parameter=value). Also "
+            "asyncio.gather, await search(query), await result(handle).",
+            {"destructiveHint": True},
+            script=_TEXT,
         ),
         _entry(
             MORE,

@@ -1,0 +1,365 @@
+"""Runs Python scripts that models write, in a sandbox that can do nothing but call tools.
+
+The sandbox is Monty, an interpreter in a process of its own, with a fresh process for each script.
+A script is first checked against the declarations of the tools that it names; then it runs in
+steps: at each call it stands still while this process calls the tool, by a function that the
+caller of `Scripts.run` gives, and so with exactly the rights of that caller. No step of it runs on
+the event loop. Needs the extra ``scripts``.
+"""
+
+import os
+import re
+import signal
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+import anyio
+import anyio.to_thread
+import msgspec
+import pydantic_monty as monty
+from anyio.abc import TaskGroup
+
+from toolscript.app.base import ScriptDoor, ScriptOutcome
+from toolscript.codegen.script_stubs import ScriptTools, script_tools
+from toolscript.errors import (
+    ArgumentsError,
+    DeniedError,
+    SandboxError,
+    ToolscriptError,
+)
+from toolscript.text.display import counted, printable
+from toolscript.types import ToolSpec
+
+MAX_SCRIPT_CHARS = 50_000
+MAX_PRINTED_BYTES = 1_000_000
+MAX_VALUE_BYTES = 8_000_000
+"""Of the arguments of a call, or of what a script returns, as `_check_size` counts."""
+MAX_RUNNING = 4
+"""Scripts that run at the same time; further ones wait."""
+_MAX_DEPTH = 200
+_MAX_MISTAKES, _MAX_MISTAKE = 10, 400
+_PER_CALL = 8
+"""Steps that each call may take in the interpreter."""
+_FUNCTIONS = frozenset({"_call", "_search", "_result"})
+"""Of this process, for the beginning of a script."""
+_TOLERATED = {"invalid-assignment"}
+"""Of the checker's rules those that refuse ordinary Python without annotations."""
+_MISTAKE = re.compile(r"^script:(\d+):\d+: \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
+_NO_ATTRIBUTE = re.compile(r"type `(\w+)` has no attribute `(\w+)`")
+_THREADS = anyio.CapacityLimiter(MAX_RUNNING)
+_T = TypeVar("_T")
+
+
+class ScriptLimits(NamedTuple):
+    """The most that one script may use."""
+
+    calls: int = 100
+    seconds: float = 30.0
+    """Of computing, and as many of sleeping; each call has the time limit of every call."""
+    memory_mib: int = 128
+
+
+class Scripts:
+    """Runs scripts, some at a time."""
+
+    def __init__(self, limits: ScriptLimits) -> None:
+        self.limits = limits
+        self._turn = anyio.CapacityLimiter(MAX_RUNNING)
+        self._pool: monty.Monty | None = None
+
+    def close(self) -> None:
+        """Ends the processes of the sandbox."""
+        if self._pool is not None:
+            self._pool.__exit__(None, None, None)
+            self._pool = None
+
+    async def run(
+        self,
+        script: str,
+        tools: Mapping[str, ToolSpec],
+        allowed: Mapping[str, ToolSpec],
+        door: ScriptDoor,
+    ) -> ScriptOutcome:
+        """Runs a script to its end.
+
+        Args:
+            script: Its text, in Python; its last expression is its value.
+            tools: The whole catalogue.
+            allowed: The tools that it may name, by id.
+            door: Does what it asks for.
+
+        Raises:
+            ArgumentsError: The script is too long, or has mistakes; nothing was called.
+            DeniedError: A rule or a person has denied one of its calls, which has ended it.
+            SandboxError: It has made too many calls, which has ended it.
+        """
+        if len(script) > MAX_SCRIPT_CHARS:
+            raise ArgumentsError(
+                f"the script has {len(script):,} characters; send at most {MAX_SCRIPT_CHARS:,}"
+            )
+        async with self._turn:
+            code = await _step(partial(script_tools, tools, allowed, script))
+            reads = {name for name, tool in allowed.items() if tool.tool_class == "read"}
+            async with self._session(code) as session:
+                return await _Run(self.limits, code, door, reads).drive(session, script)
+
+    @asynccontextmanager
+    async def _session(self, code: ScriptTools) -> AsyncGenerator[monty.MontySession]:
+        """A process for one script, which is killed if an error ends the block."""
+        session = await _step(partial(self._check_out, code))
+        process = session.worker_pid
+        try:
+            yield session
+        except BaseException:
+            if process is not None:  # it may be computing, for a step that was abandoned
+                with suppress(ProcessLookupError):
+                    os.kill(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _step(partial(session.__exit__, None, None, None))
+
+    def _check_out(self, code: ScriptTools) -> monty.MontySession:
+        calls, seconds, memory_mib = self.limits
+        if self._pool is None:
+            self._pool = monty.Monty(
+                min_processes=0,
+                max_processes=MAX_RUNNING,
+                max_checkouts_per_worker=1,
+                request_timeout=2 * seconds + 10,
+            ).__enter__()
+        return self._pool.checkout(
+            script_name="script",
+            limits={
+                "max_feed_duration_secs": seconds,
+                "max_total_sleep_secs": seconds,
+                "max_memory": memory_mib << 20,
+                "max_recursion_depth": _MAX_DEPTH,
+                "max_suspensions": 100 + calls * _PER_CALL,
+            },
+            type_check=True,
+            type_check_stubs=code.stubs,
+            type_check_format="concise",
+        ).__enter__()
+
+
+async def _step(work: Callable[[], _T]) -> _T:
+    """Returns the result of ``work`` in a thread, which a cancellation abandons."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=_THREADS)
+
+
+class _Run:
+    """One script on its way.
+
+    Args:
+        limits: Its limits.
+        code: The code of its tools.
+        door: Does what it asks for.
+        reads: The ids of the tools that may be called side by side.
+    """
+
+    def __init__(
+        self, limits: ScriptLimits, code: ScriptTools, door: ScriptDoor, reads: Collection[str]
+    ) -> None:
+        self._limits, self._code, self._door, self._reads = limits, code, door, reads
+        self._turn = anyio.Lock()
+        """Of the calls that change something: they are made one after the other."""
+        self._calls = 0
+        self._answers: dict[int, Any] = {}
+        """The answers to the script's requests, by their numbers."""
+        self._answered = anyio.Event()
+        self._printed = monty.CollectString(MAX_PRINTED_BYTES)
+
+    async def drive(self, session: monty.MontySession, script: str) -> ScriptOutcome:
+        """Returns the outcome of a script in a session."""
+        start = partial(session.feed_start, print_callback=self._printed)
+        problem: ToolscriptError | None = None
+        value, error = "", ""
+        try:
+            async with anyio.create_task_group() as tasks:
+                await self._finish(
+                    partial(start, self._code.beginning, skip_type_check=True), tasks
+                )
+                try:
+                    value = await self._finish(partial(start, script), tasks)
+                except monty.MontyTypingError as typing_error:
+                    if mistakes := _describe_mistakes(typing_error.display(), self._code):
+                        raise ArgumentsError(mistakes) from None
+                    unchecked = partial(start, script, skip_type_check=True)
+                    value = await self._finish(unchecked, tasks)
+                tasks.cancel_scope.cancel()  # calls for which the script has not waited
+        except* ToolscriptError as group:
+            problem = _first(group)
+        except* monty.MontyError as group:
+            error = self._describe_end(_first(group))
+        if problem is not None:
+            raise problem
+        texts = [self._printed.output.rstrip("\n"), error or value]
+        return ScriptOutcome(list(filter(None, texts)), failed=bool(error))
+
+    async def _finish(self, work: Callable[[], monty.SyncSnapshot], tasks: TaskGroup) -> str:
+        """Does one piece of code to its end; returns its value as text."""
+        snapshot: monty.SyncSnapshot = await _step(work)
+        while not isinstance(snapshot, monty.MontyComplete):
+            match snapshot:
+                case monty.NameLookupSnapshot(variable_name=name) if name in _FUNCTIONS:
+                    work = partial(snapshot.resume, value=_function(name))
+                case monty.NameLookupSnapshot():
+                    work = snapshot.resume
+                case monty.FunctionSnapshot(is_os_function=True):
+                    work = snapshot.resume_not_handled
+                case monty.FunctionSnapshot(function_name=name) if name not in _FUNCTIONS:
+                    unknown = NameError(f"name {name!r} is not defined")
+                    work = partial(snapshot.resume, monty.ExternalException(exception=unknown))
+                case monty.FunctionSnapshot(call_id=number):
+                    given = await _step(partial(_plain, lambda s=snapshot: s.args))
+                    tasks.start_soon(self._answer, number, snapshot.function_name, given)
+                    work = partial(snapshot.resume, {"future": ...})
+                case _:
+                    answers = await self._wait(snapshot.pending_call_ids)
+                    work = partial(snapshot.resume, answers)
+            snapshot = await _step(work)
+        return await _step(partial(_write, snapshot))
+
+    async def _wait(self, numbers: list[int]) -> dict[int, Any]:
+        """Returns the answers that there are to these requests, of which there is at least one."""
+        while not (ready := [number for number in numbers if number in self._answers]):
+            self._answered = anyio.Event()
+            await self._answered.wait()
+        return {number: self._answers.pop(number) for number in ready}
+
+    async def _answer(self, number: int, function: str, given: list[Any]) -> None:
+        """Does what a script asks for, and keeps the answer, or the error, for the script."""
+        try:
+            answer = {"return_value": await self._serve(function, given)}
+        except (DeniedError, SandboxError):
+            raise
+        except ToolscriptError as error:
+            answer = {"exception": RuntimeError(str(error))}
+        self._answers[number] = answer
+        self._answered.set()
+
+    async def _serve(self, function: str, given: list[Any]) -> Any:
+        if function == "_search":
+            return await self._door.search(*given)
+        if function == "_result":
+            return await self._door.result(*given)
+        self._calls += 1
+        if self._calls > self._limits.calls:
+            raise SandboxError(
+                f"the script has made {self._limits.calls} calls, which is all that it may, and "
+                "was stopped; do the rest in another one, or let a tool do more at once"
+            )
+        tool, positional, arguments = cast("tuple[str, list[Any], dict[str, Any]]", given)
+        if len(positional) > 1 or not all(isinstance(each, dict) for each in positional):
+            raise ArgumentsError(f"{tool}: give the parameters by name, such as path='a.txt'")
+        for each in cast("list[dict[str, Any]]", positional):
+            arguments = each | arguments
+        if tool in self._reads:
+            return await self._door.call(tool, arguments)
+        async with self._turn:
+            return await self._door.call(tool, arguments)
+
+    def _describe_end(self, error: monty.MontyError) -> str:
+        """Returns the error that has ended the script, and the line where."""
+        line, made = "", f"after {counted(self._calls, 'call')}" if self._calls else ""
+        if isinstance(error, monty.MontyRuntimeError | monty.MontySyntaxError):
+            frames = [f for f in error.traceback() if f.filename != "<python-input-0>"]
+            line = f"line {frames[-1].line}" if frames else ""
+            text = error.display("type-msg")
+        else:
+            text = f"the script was stopped: {error}"
+        calls, seconds, memory = self._limits
+        limits = f"a script may make {calls} calls, compute for {seconds:g} s and take {memory} MiB"
+        where = ", ".join(filter(None, (line, made)))
+        text = f"{where}: {text}" if where else text
+        return f"{text}; {limits}" if "limit" in text else text
+
+
+def _function(name: str) -> Callable[[], None]:
+    """Returns a stand-in for a function of this process, which is known by its name."""
+
+    def function() -> None: ...
+
+    function.__name__ = name
+    return function
+
+
+def _first(error: Any) -> Any:
+    """Returns the first error of a group that is none."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("Any", error).exceptions[0]
+    return error
+
+
+def _plain(read: Callable[[], Any]) -> Any:
+    """Returns a script's value as JSON has it; raises `SandboxError` if it is too large."""
+    return msgspec.json.decode(_encode(read()))
+
+
+def _write(end: monty.MontyComplete) -> str:
+    """Returns the value of a script as text: JSON, unless it is a text."""
+    value = end.output
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _encode(value: Any) -> bytes:
+    _check_size(value)
+    try:
+        return msgspec.json.encode(value, enc_hook=repr)
+    except (msgspec.MsgspecError, RecursionError, OverflowError, ValueError, TypeError) as error:
+        raise SandboxError(
+            f"the script passes a value that cannot be written as JSON ({error}); pass texts, "
+            "numbers, lists and dictionaries"
+        ) from None
+
+
+def _check_size(value: Any) -> None:
+    """Raises `SandboxError` for a value whose JSON would be too large, however it is shared."""
+    room, rest = MAX_VALUE_BYTES, [value]
+    while rest:
+        part = rest.pop()
+        room -= 16 + (len(part) if isinstance(part, str | bytes) else 0)
+        if room < 0:
+            raise SandboxError(
+                f"the script passes a value of more than {MAX_VALUE_BYTES:,} bytes; pass less"
+            )
+        if isinstance(part, dict):
+            rest += (*cast("dict[Any, Any]", part), *cast("dict[Any, Any]", part).values())
+        elif isinstance(part, list | tuple | set | frozenset):
+            rest += cast("list[Any]", part)
+
+
+def _describe_mistakes(display: str, code: ScriptTools) -> str:
+    """Returns the mistakes that the checker has found, for a model; "" if none matters."""
+    rows = _MISTAKE.findall(display)
+    told = [
+        _describe_mistake(line, text, code) for line, rule, text in rows if rule not in _TOLERATED
+    ]
+    if rows and not told:
+        return ""
+    told = list(dict.fromkeys(told)) or [printable(display, _MAX_MISTAKE)]
+    more = len(told) - _MAX_MISTAKES
+    lines = [*told[:_MAX_MISTAKES], *([f"{more} more"] if more > 0 else [])]
+    head = f"nothing was called: the script has {counted(len(told), 'mistake')}. Send it corrected."
+    return "\n".join([head, *lines])
+
+
+def _describe_mistake(line: str, text: str, code: ScriptTools) -> str:
+    advice = ""
+    if missing := _NO_ATTRIBUTE.search(text):
+        _, known = code.classes.get(missing[1], ("", ()))
+        near = get_close_matches(missing[2], known, 3, 0.5) or known[:_MAX_MISTAKES]
+        advice = f"; it has {', '.join(near)}" if near else ""
+    elif "CoroutineType" in text:
+        advice = "; write await before the call"
+    elif "`return` statement outside" in text:
+        advice = "; end with the value itself"
+    for name, (expression, _) in code.classes.items():
+        text = re.sub(rf"\b{name}\b", expression, text)
+    return printable(f"line {line}: {text}{advice}", _MAX_MISTAKE)
