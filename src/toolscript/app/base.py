@@ -1,4 +1,4 @@
-"""Declares the stores of an application, and what a script is given by its caller.
+"""Declares the stores of an application, and the door of a script.
 
 The stores are files of one machine, or a database that several share.
 """
@@ -72,7 +72,7 @@ class Stores(Protocol):
 
 
 class ScriptDoor(NamedTuple):
-    """Does for a script what it asks for, as its caller."""
+    """Fulfils the requests of a script, as its caller."""
 
     call: Callable[[str, dict[str, Any]], Awaitable[tuple[str, bool]]]
     """Calls the tool of an id; returns its answer, and whether it may be JSON."""

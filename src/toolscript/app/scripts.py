@@ -36,7 +36,7 @@ from toolscript.types import ToolSpec
 MAX_SCRIPT_CHARS = 50_000
 MAX_PRINTED_BYTES = 1_000_000
 MAX_VALUE_BYTES = 8_000_000
-"""Of the arguments of a call, or of what a script returns, as `_check_size` counts."""
+"""Maximum size of the arguments of a call, and of a script's value: see `_check_size`."""
 MAX_RUNNING = 4
 """Scripts that run at the same time; further ones wait."""
 _MAX_DEPTH = 200
@@ -44,9 +44,9 @@ _MAX_MISTAKES, _MAX_MISTAKE = 10, 400
 _PER_CALL = 8
 """Steps that each call may take in the interpreter."""
 _FUNCTIONS = frozenset({"_call", "_search", "_result"})
-"""Of this process, for the beginning of a script."""
+"""Functions of this process that the beginning of a script calls."""
 _TOLERATED = {"invalid-assignment"}
-"""Of the checker's rules those that refuse ordinary Python without annotations."""
+"""Rules of the checker that refuse ordinary Python without annotations."""
 _MISTAKE = re.compile(r"^script:(\d+):\d+: \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
 _NO_ATTRIBUTE = re.compile(r"type `(\w+)` has no attribute `(\w+)`")
 _THREADS = anyio.CapacityLimiter(MAX_RUNNING)
@@ -58,7 +58,7 @@ class ScriptLimits(NamedTuple):
 
     calls: int = 100
     seconds: float = 30.0
-    """Of computing, and as many of sleeping; each call has the time limit of every call."""
+    """Time to compute, and as much to sleep; each call has the time limit of every call."""
     memory_mib: int = 128
 
 
@@ -89,7 +89,7 @@ class Scripts:
             script: Its text, in Python; its last expression is its value.
             tools: The whole catalogue.
             allowed: The tools that it may name, by id.
-            door: Does what it asks for.
+            door: Fulfils its requests.
 
         Raises:
             ArgumentsError: The script is too long, or has mistakes; nothing was called.
@@ -157,7 +157,7 @@ class _Run:
     Args:
         limits: Its limits.
         code: The code of its tools.
-        door: Does what it asks for.
+        door: Fulfils its requests.
         reads: The ids of the tools that may be called side by side.
     """
 
@@ -166,7 +166,7 @@ class _Run:
     ) -> None:
         self._limits, self._code, self._door, self._reads = limits, code, door, reads
         self._turn = anyio.Lock()
-        """Of the calls that change something: they are made one after the other."""
+        """Held by a call that changes something: such calls are made one after the other."""
         self._calls = 0
         self._answers: dict[int, Any] = {}
         """The answers to the script's requests, by their numbers."""
@@ -232,7 +232,7 @@ class _Run:
         return {number: self._answers.pop(number) for number in ready}
 
     async def _answer(self, number: int, function: str, given: list[Any]) -> None:
-        """Does what a script asks for, and keeps the answer, or the error, for the script."""
+        """Fulfils a request of the script, and keeps the answer, or the error, for it."""
         try:
             answer = {"return_value": await self._serve(function, given)}
         except (DeniedError, SandboxError):
@@ -264,7 +264,7 @@ class _Run:
             return await self._door.call(tool, arguments)
 
     def _describe_end(self, error: monty.MontyError) -> str:
-        """Returns the error that has ended the script, and the line where."""
+        """Returns the error that has ended the script, and its line."""
         line, made = "", f"after {counted(self._calls, 'call')}" if self._calls else ""
         if isinstance(error, monty.MontyRuntimeError | monty.MontySyntaxError):
             frames = [f for f in error.traceback() if f.filename != "<python-input-0>"]

@@ -177,13 +177,13 @@ class ToolEndpoint:
         if self.exposure == "two-phase" and not chosen:
             hidden |= {*_CALLS, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
-            hidden.add(MORE)
+            hidden |= {RUN, MORE}
         if self._app.scripts is None:
             hidden.add(RUN)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         offered, longest = _OFFERED[self.exposure] - hidden, catalogue.longest_result
         entries = [
-            allow_long_results(entry, longest if name in {*_CALLS, MORE} else 0)
+            allow_long_results(entry, longest if name in {*_CALLS, RUN, MORE} else 0)
             for name, entry in listed.items()
             if name in offered
         ]
