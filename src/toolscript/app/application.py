@@ -211,7 +211,7 @@ class App:
 
 
 def _scripts(settings: CallSettings) -> "Scripts | None":
-    """Returns what runs scripts, if they are on; raises `ConfigError` if the extra is missing."""
+    """Returns the runner of scripts, if they are on; raises `ConfigError` if the extra is missing."""
     if not settings.scripts:
         return None
     try:
