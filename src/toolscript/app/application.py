@@ -211,7 +211,7 @@ class App:
 
 
 def _scripts(settings: CallSettings) -> "Scripts | None":
-    """Returns the runner of scripts, if they are on; raises `ConfigError` if the extra is missing."""
+    """Returns the runner of scripts, if they are on; raises `ConfigError` without the extra."""
     if not settings.scripts:
         return None
     try:
