@@ -195,5 +195,14 @@ def _connect(  # noqa: PLR0913, PLR0917 - what upstreams share
     with IMPORTING:
         from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
 
-    data_dir = settings.paths.data_dir
-    return McpConnect(settings.gateway, data_dir, config_key, pins, secrets, known, logins, folder)
+    return McpConnect(
+        settings.gateway,
+        settings.paths.data_dir,
+        config_key,
+        pins,
+        secrets,
+        known,
+        logins,
+        folder,
+        settings.server.client_document,
+    )

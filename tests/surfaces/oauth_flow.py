@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, stop_all
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, stop_all, tool
 from tests.surfaces.web.browser import Answer, Browser
 
 CALLBACK = "https://app.example/callback"
@@ -18,6 +18,7 @@ VERIFIER = "v" * 64
 CHALLENGE = (
     base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
 )
+DELETE = tool("delete_mail", "Delete a mail", annotations={"destructiveHint": True})
 FORM = "application/x-www-form-urlencoded"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -131,8 +132,9 @@ def led(answer: Answer) -> dict[str, str]:
 @contextmanager
 def oauth_gateway(home: Path, **env: str) -> Generator[Flow]:
     """A gateway with clients that may log in, and one that has registered."""
-    cli, scripted = Cli(home, {**FUZZY, **env}), Scripted(home)
-    path = cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    patience = {"TOOLSCRIPT_APPROVAL_TIMEOUT": "0.2"}
+    cli, scripted = Cli(home, {**FUZZY, **patience, **env}), Scripted(home)
+    path = cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL, DELETE))
     written = json.loads(path.read_text("utf-8"))
     written["profiles"] = {"reader": ["files"]}
     path.write_text(json.dumps(written), "utf-8")

@@ -20,6 +20,8 @@ MIN_KEY_CHARS = 32
 """Shorter secret keys could be guessed."""
 _MAX_QUOTED_CHARS = 60
 """Characters of a wrong value that a message quotes."""
+CLIENT_DOCUMENT = "/oauth/client.json"
+"""The path at which a gateway describes itself to the servers that it logs in to."""
 _HTTP = ("http://", "https://")
 _BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -417,6 +419,13 @@ class ServerSettings:
         secret=True,
         min_chars=MIN_KEY_CHARS,
     )
+
+    @property
+    def client_document(self) -> str:
+        """The address at which a gateway describes itself as a client; empty if it has none."""
+        url = self.public_url or ""
+        is_safe = url.casefold().startswith("https://")
+        return url.rstrip("/") + CLIENT_DOCUMENT if is_safe else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,3 +169,29 @@ def test_without_the_option_there_is_no_way_in(flow: Flow) -> None:
         assert fetch(url, "/oauth/register", method="POST", headers=kind, body=body)[0] == 404
     finally:
         assert plain("gateway", "stop").returncode == 0
+
+
+@pytest.mark.requirement("http:oauth")
+def test_tokens_that_cannot_be_read_are_not_named_to_strangers(flow: Flow) -> None:
+    code = flow.code()
+    [file] = flow.cli.home.rglob("tokens/tokens-*.json")
+    content = file.read_bytes()
+    file.write_bytes(b"{")
+    try:
+        status, answer = flow.exchange(code)
+        assert (status, answer["error"]) == (503, "temporarily_unavailable")
+        assert str(flow.cli.home) not in json.dumps(answer)
+    finally:
+        file.write_bytes(content)
+    assert flow.exchange(code)[0] == 200
+
+
+@pytest.mark.requirement("http:oauth")
+def test_a_destructive_call_waits_for_the_owner(flow: Flow) -> None:
+    token = flow.exchange(flow.code())[1]["access_token"]
+    bearer = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    status, answer = fetch(
+        flow.url, "/tools/mail__delete_mail", method="POST", headers=bearer, body=b"{}"
+    )
+    assert status == 403, answer
+    assert "approve" in answer["error"] or "allow" in answer["error"]

@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from html import escape
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,15 +16,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 from tests import launcher
 from tests.clients.driver import PACKAGES, PROGRAMS
 from tests.compilers import NODE
-from tests.servers.documents import Documents, document_server
+from tests.servers.documents import Documents, document_server, make_certificate
 from tests.support import FUZZY, PATIENCE_S, READ_FILE, ROOT, Cli, Scripted, stop_all, until
 from tests.surfaces.web.chromium import Chromium, axe_problems, launched, overflow
 
 GATEWAY = ROOT / "tests" / "servers" / "oauth_gateway.py"
+CADDY = Path(sys.executable).parent / "caddy"
 CLIENTS = {
     "Python SDK": [sys.executable, str(PROGRAMS / "oauth.py")],
     "TypeScript SDK": [str(NODE), str(PROGRAMS / "oauth.cjs")],
@@ -76,16 +78,18 @@ def callback() -> Generator[tuple[str, list[str]]]:
 
 
 @contextmanager
-def program(name: str, url: str, home: Path, **more: str) -> Generator[Program]:
+def program(
+    name: str, url: str, home: Path, env: Mapping[str, str] | None = None, **more: str
+) -> Generator[Program]:
     """A client of an SDK that connects to an address."""
     with callback() as (redirect, visits):
         argument = json.dumps({"url": url, "redirect": redirect, **more})
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "NODE_PATH": str(PACKAGES)}
+        own = {"PATH": os.environ["PATH"], "HOME": str(home), "NODE_PATH": str(PACKAGES)}
         with (
             (home / "client.log").open("w+", encoding="utf-8") as log,
             subprocess.Popen(
                 [*CLIENTS[name], argument],
-                env=env,
+                env={**own, **(env or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -153,8 +157,10 @@ def test_it_logs_in(
     if name.startswith("TypeScript") and not PACKAGES.is_dir():
         pytest.fail(f"{PACKAGES} does not exist; run: bash scripts/test", pytrace=False)
     cli, browser = site
-    more = {"document": documents.put("/client.json")} if way == "by document" else {}
-    with program(name, f"{browser.url}/mcp", tmp_path, **more) as client:
+    more = dict[str, str]()
+    if way == "by document":
+        more["document"] = documents.put("/client.json")
+    with program(name, f"{browser.url}/mcp", tmp_path, None, **more) as client:
         query = consent(browser, client, client.says()["authorize"])
         assert set(client.says(query)["tools"]) >= TOOLS
         assert set(client.says()["tools"]) >= TOOLS
@@ -209,3 +215,71 @@ def test_a_visit_from_another_site_sees_the_question(
             page.goto(f"{other}/elsewhere")
             page.get_by_text("connect").click()
             expect(page.get_by_role("button", name="Allow")).to_be_visible()
+
+
+@contextmanager
+def https_proxy(home: Path, port: int, target: str) -> Generator[Path]:
+    """The proxy of the guide before a gateway; its certificate."""
+    certificate, key = make_certificate(home)
+    file = home / "Caddyfile"
+    file.write_text(
+        "{\nadmin off\nauto_https disable_redirects\n}\n"
+        f"https://localhost:{port} {{\ntls {certificate} {key}\nreverse_proxy {target}\n}}\n"
+    )
+    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    command = [CADDY, "run", "--config", file, "--adapter", "caddyfile"]
+    with (
+        (home / "caddy.log").open("w") as log,
+        subprocess.Popen(command, env=env, stderr=log, stdout=log) as process,
+    ):
+        try:
+            until(lambda: _listens(port), "the proxy listens")
+            yield certificate
+        finally:
+            process.kill()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.requirement("http:oauth")
+@pytest.mark.skipif(not CADDY.exists(), reason="PyPI has no Caddy for this system")
+def test_it_logs_in_over_https_at_the_public_address(tmp_path: Path) -> None:
+    """As claude.ai does: a proxy with HTTPS stands before a gateway on the loopback address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    public = f"https://localhost:{port}"
+    cli = Cli(tmp_path, {**FUZZY, "TOOLSCRIPT_PUBLIC_URL": public})
+    cli.configure(files=Scripted(tmp_path)(READ_FILE))
+    url = cli.start_gateway("--oauth")
+    try:
+        with (
+            https_proxy(tmp_path, port, url.removeprefix("http://")) as certificate,
+            launched() as engine,
+        ):
+            link = cli("ui", "--print").stdout.strip()
+            assert link.startswith(f"{public}/ui/enter?code=")
+            context = engine.new_context(ignore_https_errors=True)
+            page: Page = context.new_page()
+            page.goto(link)
+            [cookie] = context.cookies()
+            assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (
+                True,
+                True,
+                "Strict",
+            )
+            env = {"SSL_CERT_FILE": str(certificate), "NODE_EXTRA_CA_CERTS": str(certificate)}
+            for name in CLIENTS:
+                with program(name, f"{public}/mcp", tmp_path, env) as client:
+                    page.goto(client.says()["authorize"])
+                    page.get_by_role("button", name="Allow").click()
+                    expect(page).to_have_url(re.compile(r"/callback\?"))
+                    until(lambda client=client: client.visits, "the browser comes back")
+                    assert f"iss=https%3A%2F%2Flocalhost%3A{port}" in client.visits[0]
+                    assert set(client.says(client.visits[0])["tools"]) >= TOOLS
+            context.close()
+    finally:
+        stop_all([cli.record()["pid"]])

@@ -24,7 +24,7 @@ from toolscript.types import ServerSpec
 
 LOGIN_TIMEOUT_S = 300.0
 """How long a user may take to log in."""
-_PATH = "/callback"
+CALLBACK_PATH = "/callback"
 _INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -42,16 +42,18 @@ def log_in(
     spec: ServerSpec,
     show: Callable[[str], None],
     records: Records | None = None,
+    document: str = "",
 ) -> None:
     """Has the user log in at the address given to ``show``, and stores the tokens.
 
-    ``directory`` and ``records`` are those of `Login`. Raises `UpstreamError` if that fails.
+    ``directory`` and ``records`` are those of `Login`; at ``document`` a gateway describes us to
+    servers. Raises `UpstreamError` if the login fails.
     """
     login = Login(directory, spec, records)
     with _CallbackServer(spec.oauth.callback_port if spec.oauth else 0) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
-            status, done = anyio.run(_attempt, spec, login, server, show)
+            status, done = anyio.run(_attempt, spec, login, server, show, document)
         except (OAuthFlowError, httpx2.HTTPError, OSError, ValueError) as error:
             reason = printable(redact(message(error), (*spec.secrets, *login.secrets)), 300)
             if isinstance(error, OAuthRegistrationError):
@@ -69,7 +71,11 @@ def log_in(
 
 
 async def _attempt(
-    spec: ServerSpec, login: Login, server: "_CallbackServer", show: Callable[[str], None]
+    spec: ServerSpec,
+    login: Login,
+    server: "_CallbackServer",
+    show: Callable[[str], None],
+    document: str,
 ) -> tuple[int, bool]:
     """Sends a request that makes the server ask for a login, and stores the login.
 
@@ -90,7 +96,8 @@ async def _attempt(
             code=query["code"], state=query.get("state"), iss=query.get("iss")
         )
 
-    auth = login.interactive(f"http://127.0.0.1:{server.server_port}{_PATH}", send, wait)
+    back = f"http://127.0.0.1:{server.server_port}{CALLBACK_PATH}"
+    auth = login.interactive(back, send, wait, document)
     headers = {**spec.headers, "Accept": "application/json, text/event-stream"}
     method, body = ("GET", None) if spec.transport == "sse" else ("POST", _INITIALIZE)
     async with (
@@ -142,7 +149,7 @@ class _CallbackHandler(http.server.BaseHTTPRequestHandler):
         """Answers any other path with 404: a browser also asks for an icon."""
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query)[::-1])
-        if parts.path != _PATH or not self.server.expects(query):
+        if parts.path != CALLBACK_PATH or not self.server.expects(query):
             self.send_error(404)
             return
         try:

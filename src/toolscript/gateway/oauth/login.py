@@ -126,15 +126,16 @@ class Login:
         redirect_uri: str,
         send: Callable[[str], Awaitable[None]],
         wait: Callable[[], Awaitable[AuthorizationCodeResult]],
+        document: str = "",
     ) -> OAuthClientProvider:
         """Returns a provider that has the user log in; `commit` then replaces the stored login.
 
         ``send`` sends the user to an address, ``wait`` waits until they come back to
-        ``redirect_uri``.
+        ``redirect_uri``. A server that reads the ``document`` about us needs no registration.
         """
         self._draft = _StoredLogin()
         self._provider = _InteractiveProvider(
-            self.url, self._metadata(redirect_uri), self, send, wait
+            self.url, self._metadata(redirect_uri), self, send, wait, document or None
         )
         return self._provider
 

@@ -15,16 +15,21 @@ log = logging.getLogger(__name__)
 BEGIN_TIMEOUT_S = 15.0
 """How long a server and its provider may take to name the address."""
 
-LogIn = Callable[[Path, ServerSpec, Callable[[str], None], Records | None], None]
+LogIn = Callable[[Path, ServerSpec, Callable[[str], None], Records | None, str], None]
 
 
 class _PendingLogin:
     """A login that waits for its user, in a thread of its own."""
 
     def __init__(
-        self, log_in: LogIn, directory: Path, spec: ServerSpec, records: Records | None
+        self,
+        log_in: LogIn,
+        directory: Path,
+        spec: ServerSpec,
+        records: Records | None,
+        document: str,
     ) -> None:
-        self._work = log_in, directory, spec, records
+        self._work = log_in, directory, spec, records, document
         self.address = ""
         self.begun = threading.Event()
         """Set once there is an address, or there will be none."""
@@ -32,9 +37,9 @@ class _PendingLogin:
         self.thread.start()
 
     def _run(self) -> None:
-        log_in, directory, spec, records = self._work
+        log_in, directory, spec, records, document = self._work
         try:
-            log_in(directory, spec, self._take, records)
+            log_in(directory, spec, self._take, records, document)
         except UpstreamError as error:
             log.info("%s", error)
         finally:
@@ -51,9 +56,11 @@ class PendingLogins:
     Args:
         directory: The folder of logins.
         records: The storage of logins instead; see `Login`.
+        document: The address of the gateway's description as a client; empty if it has none.
     """
 
-    def __init__(self, directory: Path, records: Records | None = None) -> None:
+    def __init__(self, directory: Path, records: Records | None = None, document: str = "") -> None:
+        self._document = document
         self._directory = directory
         self._records = records
         self._pending: dict[tuple[str, str], _PendingLogin] = {}
@@ -70,7 +77,7 @@ class PendingLogins:
             from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - seldom needed
 
             pending = self._pending[spec.name, spec.url] = _PendingLogin(
-                log_in, self._directory, spec, self._records
+                log_in, self._directory, spec, self._records, self._document
             )
         await anyio.to_thread.run_sync(pending.begun.wait, BEGIN_TIMEOUT_S, abandon_on_cancel=True)
         return pending.address if pending.thread.is_alive() else ""

@@ -470,6 +470,7 @@ class McpConnect:
         known: Catalogue,
         logins: Records | None = None,
         folder: str = "",
+        document: str = "",
     ) -> None:
         self.limits = limits
         self.folder = folder
@@ -485,7 +486,7 @@ class McpConnect:
             if entry.transport
         }
         """The last session that worked with each server, by the digest of its entry."""
-        self.logins = PendingLogins(self.auth, logins)
+        self.logins = PendingLogins(self.auth, logins, document)
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""

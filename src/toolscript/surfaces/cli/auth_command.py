@@ -50,7 +50,7 @@ def auth(server: str, logout: bool, no_browser: bool, **flags: Any) -> None:
             if not no_browser:
                 browsers.enter_context(start_browser(url))
 
-        log_in(directory, spec, show, records)
+        log_in(directory, spec, show, records, settings.server.client_document)
     click.echo(f"logged in to {spec.name}")
 
 

@@ -7,13 +7,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from toolscript.errors import InputError, ToolscriptError
-from toolscript.surfaces.server.error_answers import error_response, json_response
+from toolscript.config.settings import CLIENT_DOCUMENT
+from toolscript.errors import InputError
+from toolscript.surfaces.server.error_answers import json_response
 from toolscript.surfaces.server.oauth import (
     METADATA,
     REGISTER,
     RESOURCE,
     TOKEN,
+    UNAVAILABLE,
     OAuthError,
     OAuthServer,
 )
@@ -22,8 +24,26 @@ from toolscript.text.display import printable
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 _MAX_FIELDS = 50
 _CREATED, _MISSING, _CLIENT_CLOSED = 201, 404, 499
-_STATUS = {"invalid_client": 401}
+_STATUS = {"invalid_client": 401, UNAVAILABLE: 503}
 """The status of an error of RFC 6749; 400 for the others."""
+
+
+def client_route(url: str) -> Route:
+    """Returns the route of the document at this address, by which servers know us (see `Login`)."""
+    document = {
+        "client_id": url,
+        "client_name": "toolscript",
+        "redirect_uris": ["http://127.0.0.1/callback"],
+        "application_type": "native",
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+
+    async def describe(_: Request) -> Response:
+        return json_response(document)
+
+    return Route(CLIENT_DOCUMENT, describe)
 
 
 def oauth_routes(oauth: OAuthServer) -> list[Route]:
@@ -75,8 +95,6 @@ def _answering(
             answer = json_response(said, _STATUS.get(problem.code, 400))
         except ClientDisconnect:
             return Response(status_code=_CLIENT_CLOSED)
-        except ToolscriptError as problem:
-            answer = error_response(problem)
         answer.headers["cache-control"] = "no-store"
         return answer
 

@@ -36,7 +36,7 @@ from toolscript.surfaces.http import (
     upstream_routes,
 )
 from toolscript.surfaces.http.client_sessions import ClientSessions, caller_of, session_of
-from toolscript.surfaces.http.oauth_routes import oauth_routes
+from toolscript.surfaces.http.oauth_routes import client_route, oauth_routes
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.replica_routes import replica_routes
 from toolscript.surfaces.http.request_input import (
@@ -157,6 +157,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             *_routes(app, every_endpoint()),
             *(replica_routes(app, replication) if replication else ()),
             *(oauth_routes(oauth) if oauth else ()),
+            *([client_route(document)] if (document := settings.server.client_document) else ()),
             *mount.routes,
             *pages(app),
         ],

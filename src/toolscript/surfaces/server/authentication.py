@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.permission_rules import check_profile
+from toolscript.config.settings import CLIENT_DOCUMENT
 from toolscript.errors import (
     AccessError,
     DatabaseUnavailableError,
@@ -55,7 +56,7 @@ ACCESS = "toolscript.access"
 LIVE, READY, HEALTH = "/live", "/ready", "/health"
 PROBES = frozenset({LIVE, READY})
 """Routes that answer everybody the same, and look at no token."""
-_WITHOUT_TOKEN = PROBES | {FORWARDED}
+_WITHOUT_TOKEN = PROBES | {FORWARDED, CLIENT_DOCUMENT}
 """Requests of other replicas are sealed instead."""
 _PUBLIC = {HEALTH, "/"}
 """Routes for callers who are granted nothing, such as a supervisor; the page, to which a browser

@@ -8,13 +8,14 @@ no answer leaves for a client's address, before the owner has decided.
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import anyio.to_thread
 import msgspec
@@ -22,7 +23,7 @@ import msgspec
 from toolscript.config.access_tokens import TokenStore, grant_for
 from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import OPTION
-from toolscript.errors import InputError
+from toolscript.errors import InputError, TokenFileError
 from toolscript.surfaces.server.oauth_clients import (
     ClientDocuments,
     OAuthClient,
@@ -51,7 +52,9 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _REGISTERED = "client-"
 """The beginning of the ids of clients that have registered."""
+UNAVAILABLE = "temporarily_unavailable"
 _T = TypeVar("_T")
+log = logging.getLogger(__name__)
 
 
 class OAuthError(Exception):
@@ -79,7 +82,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     def profile(self) -> str:
         """The profile that the requested address names; empty for none."""
         match = _PROFILE.match(urlsplit(self.resource).path)
-        return match[1] if match else ""
+        return unquote(match[1]) if match else ""
 
     @property
     def document_host(self) -> str:
@@ -290,9 +293,13 @@ class OAuthServer:
             raise OAuthError("invalid_target", "the code was given for another resource")
         rules = () if code.profiles else ("destructive=ask",)
         grant = grant_for((), (), rules, code.profiles) if is_valid else None
-        token = await anyio.to_thread.run_sync(
-            self._tokens.exchange, code.id, grant, code.name, code.days
-        )
+        try:
+            token = await anyio.to_thread.run_sync(
+                self._tokens.exchange, code.id, grant, code.name, code.days
+            )
+        except (OSError, TokenFileError) as error:
+            log.error("no token was made: %s", error)  # noqa: TRY400 - for its owner, in one line
+            raise OAuthError(UNAVAILABLE, "the tokens cannot be read or written now") from None
         if token is None:
             raise OAuthError("invalid_grant", "the code is too old, was used, or is not for this")
         expires = code.days * 86_400
@@ -325,7 +332,10 @@ class OAuthServer:
         if _encode(content) != sealed:  # written in another way: one value, one text
             return None
         value = self._key.read(content, self._purpose(purpose))
-        return None if value is None else msgspec.json.decode(value, type=kind)
+        try:
+            return None if value is None else msgspec.json.decode(value, type=kind)
+        except msgspec.MsgspecError:  # of another version
+            return None
 
     def _purpose(self, name: str) -> bytes:
         """Another gateway with the same key can read nothing of this one."""
