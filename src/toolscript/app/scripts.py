@@ -10,7 +10,7 @@ the event loop. Needs the extra ``scripts``.
 import os
 import re
 import signal
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
 from functools import partial
@@ -29,6 +29,7 @@ from toolscript.errors import (
     DeniedError,
     SandboxError,
     ToolscriptError,
+    UnknownNameError,
 )
 from toolscript.text.display import counted, printable
 from toolscript.types import ToolSpec
@@ -102,9 +103,8 @@ class Scripts:
             )
         async with self._turn:
             code = await _step(partial(script_tools, tools, allowed, script))
-            reads = {name for name, tool in allowed.items() if tool.tool_class == "read"}
             async with self._session(code) as session:
-                return await _Run(self.limits, code, door, reads).drive(session, script)
+                return await _Run(self.limits, code, door, allowed).drive(session, script)
 
     @asynccontextmanager
     async def _session(self, code: ScriptTools) -> AsyncGenerator[monty.MontySession]:
@@ -158,13 +158,17 @@ class _Run:
         limits: Its limits.
         code: The code of its tools.
         door: Fulfils its requests.
-        reads: The ids of the tools that may be called side by side.
+        allowed: The tools that it may call, by id.
     """
 
     def __init__(
-        self, limits: ScriptLimits, code: ScriptTools, door: ScriptDoor, reads: Collection[str]
+        self,
+        limits: ScriptLimits,
+        code: ScriptTools,
+        door: ScriptDoor,
+        allowed: Mapping[str, ToolSpec],
     ) -> None:
-        self._limits, self._code, self._door, self._reads = limits, code, door, reads
+        self._limits, self._code, self._door, self._allowed = limits, code, door, allowed
         self._turn = anyio.Lock()
         """Held by a call that changes something: such calls are made one after the other."""
         self._calls = 0
@@ -234,7 +238,7 @@ class _Run:
     async def _answer(self, number: int, function: str, given: list[Any]) -> None:
         """Fulfils a request of the script, and keeps the answer, or the error, for it."""
         try:
-            answer = {"return_value": await self._serve(function, given)}
+            answer = {"return_value": await self._fulfil(function, given)}
         except (DeniedError, SandboxError):
             raise
         except ToolscriptError as error:
@@ -242,7 +246,7 @@ class _Run:
         self._answers[number] = answer
         self._answered.set()
 
-    async def _serve(self, function: str, given: list[Any]) -> Any:
+    async def _fulfil(self, function: str, given: list[Any]) -> Any:
         if function == "_search":
             return await self._door.search(*given)
         if function == "_result":
@@ -258,7 +262,9 @@ class _Run:
             raise ArgumentsError(f"{tool}: give the parameters by name, such as path='a.txt'")
         for each in cast("list[dict[str, Any]]", positional):
             arguments = each | arguments
-        if tool in self._reads:
+        if tool not in self._allowed:  # it is none that the beginning has
+            raise UnknownNameError(f"no tool is called {printable(str(tool), 100)!r}")
+        if self._allowed[tool].tool_class == "read":
             return await self._door.call(tool, arguments)
         async with self._turn:
             return await self._door.call(tool, arguments)
