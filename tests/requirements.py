@@ -239,6 +239,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "skills:folders": Requirement(
         "Agent Skills found, watched and searched, also beside tools; their index is kept.",
     ),
+    "skills:extension": Requirement(
+        "Skills by MCP's extension: ours served; those of servers found, pinned, held and read.",
+    ),
     "deploy:image": Requirement(
         "An image that runs as a user without rights, of the packages that are tested.",
     ),

@@ -152,7 +152,7 @@ def application(
         gateway,
         LiveIndex(engine, ToolFeed(gateway, snapshots, learning)),
         semantic,
-        skill_service(paths, skills, config, wiring.skills, model, environ),
+        skill_service(paths, skills, config, wiring.skills, model, environ, gateway),
         stores,
         calls=settings.calls,
         builtin_tools=vector_tools(vector_pair(paths, model), listed=paths.sandbox is not None),

@@ -191,8 +191,8 @@ class App:
     def skills(self, grant: Grant = EVERYTHING) -> ScopedSkills:
         """Returns the skills, as far as ``grant`` and the rules let the caller read them."""
         ids = [skill.id for skill in self._skills.feed.catalogue.skills.values()]
-        grant = self.permissions.readable(self.permissions.narrow(grant), ids)
-        return ScopedSkills(self._skills, grant)
+        readable = self.permissions.readable(self.permissions.narrow(grant), ids)
+        return ScopedSkills(self._skills, readable, self.catalogue(grant).request)
 
     @property
     def separates_callers(self) -> bool:

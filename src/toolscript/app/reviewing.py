@@ -33,7 +33,8 @@ async def review(
     """
     for name in {*approved} & {*rejected}:
         raise InputError(f"{printable(name, 100)!r} is to be approved and rejected; choose one")
-    held, accepted = gateway.catalogue.held, gateway.catalogue.tools
+    held = gateway.catalogue.held
+    accepted = {**gateway.catalogue.tools, **gateway.catalogue.skills}
     withdrawn = {
         name: HeldTool(
             tool=accepted[name],

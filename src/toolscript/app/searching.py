@@ -15,7 +15,7 @@ from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.tracing import span
-from toolscript.types import Grant, Hit, SearchRequest, SearchResult, ServerStatus
+from toolscript.types import SKILLS, Grant, Hit, SearchRequest, SearchResult, ServerStatus
 
 NEAR = 0.1
 """A held tool is reported if its score is less than this below the best result's."""
@@ -102,7 +102,9 @@ class Searches:
         if not request.skills:
             return await self._search_tools(request, catalogue)
         of_tools = replace(request, skills=False)
-        skills = await self._skills(request.grant).search(replace(of_tools, servers=(), why=""))
+        servers = (*request.servers, SKILLS) if request.servers else ()
+        of_skills = replace(of_tools, servers=servers, why="")
+        skills = await self._skills(request.grant).search(of_skills)
         if not self.indexed and skills.hits:
             return skills
         return _merge(await self._search_tools(of_tools, catalogue), skills)

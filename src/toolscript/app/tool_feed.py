@@ -30,7 +30,8 @@ class _Read:
 
     @classmethod
     def of(cls, shown: RepairedTools) -> "_Read":
-        specs = (*shown.tools, *(held.pinned for held in shown.held))
+        held = (each.pinned for each in shown.held if each.tool.skill is None)
+        specs = (*shown.tools, *held)
         documents = tuple(Document.of(spec) for spec in specs if spec.is_for_models)
         return cls(shown.tools, shown.held, documents, inferred(shown.tools))
 

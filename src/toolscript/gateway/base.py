@@ -35,6 +35,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     tools: tuple[ToolSpec, ...]
+    skills: tuple[ToolSpec, ...] = ()
     version: str = ""
     transport: Transport | None = None
     """The transport that works; None if it is not known yet."""

@@ -36,6 +36,8 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     state: ServerState
     tools: tuple[ToolSpec, ...] = ()
     """The tools as the server lists them."""
+    skills: tuple[ToolSpec, ...] = ()
+    """The skills that it serves."""
     error: str = ""
     since: str = ""
     version: str = ""
@@ -97,8 +99,13 @@ class Catalogue:
         return tools if ids == list(tools) else {each: tools[each] for each in ids}
 
     @cached_property
+    def skills(self) -> dict[str, ToolSpec]:
+        """Every skill that a server serves, by its id."""
+        return {each.id: each for entry in self.servers.values() for each in entry.skills}
+
+    @cached_property
     def held(self) -> dict[str, HeldTool]:
-        """Every tool that waits for approval, by its id, in the order of the ids."""
+        """Every tool and skill that waits for approval, by its id, in the order of the ids."""
         held = {each.tool.id: each for name in self.servers for each in self.tools_of(name).held}
         return dict(sorted(held.items()))
 
@@ -145,6 +152,15 @@ class Catalogue:
             (_classify(entry, specs[name]) for name, entry in entries if name in specs),
             {name: spec.repairs for name, spec in specs.items() if spec.repairs},
         )
+
+
+def by_kind(definitions: Iterable[ToolSpec]) -> dict[str, Any]:
+    """Returns the fields of a `ServerEntry` that hold these tools and skills."""
+    every = tuple(definitions)
+    return {
+        "tools": tuple(each for each in every if each.skill is None),
+        "skills": tuple(each for each in every if each.skill is not None),
+    }
 
 
 def _classify(entry: ServerEntry, spec: ServerSpec) -> ServerEntry:

@@ -6,7 +6,7 @@ from functools import partial
 import anyio.to_thread
 import msgspec
 
-from toolscript.gateway.catalogue import ServerEntry
+from toolscript.gateway.catalogue import ServerEntry, by_kind
 from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, Version
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.managed_server import ManagedServer
@@ -47,12 +47,15 @@ class DefinitionApproval:
         entry = self._catalogue.entry(spec.name)
         if entry is None:
             return
-        tools = {tool.name: tool for tool in entry.tools}
+        tools = {tool.name: tool for tool in (*entry.tools, *entry.skills)}
         tools |= {each.tool.name: each.tool for each in entry.held if each in chosen}
         still = tuple(each for each in entry.held if each not in chosen)
         self._republish(
             msgspec.structs.replace(
-                entry, tools=tuple(tools.values()), held=still, recent=_not_recent(entry, chosen)
+                entry,
+                **by_kind(tools.values()),
+                held=still,
+                recent=_not_recent(entry, chosen),
             )
         )
 
@@ -71,11 +74,11 @@ class DefinitionApproval:
         )
         names = {each.tool.name for each in chosen}
         withdrawn = tuple(each for each in chosen if each not in entry.held)
-        tools = tuple(tool for tool in entry.tools if tool.name not in names)
+        left = (each for each in (*entry.tools, *entry.skills) if each.name not in names)
         self._republish(
             msgspec.structs.replace(
                 entry,
-                tools=tools,
+                **by_kind(left),
                 held=(*marked, *withdrawn),
                 recent=_not_recent(entry, chosen),
             )
@@ -84,11 +87,11 @@ class DefinitionApproval:
     async def review(self, managed: ManagedServer, entry: ServerEntry) -> None:
         """Publishes an entry as the accepted definitions have it now."""
         if entry.state == "ready":
-            tools = (*entry.tools, *(held.tool for held in entry.held))
+            tools = (*entry.tools, *entry.skills, *(held.tool for held in entry.held))
             reviewed = await anyio.to_thread.run_sync(self._pins.review, managed.spec, tools)
             entry = msgspec.structs.replace(
                 entry,
-                tools=reviewed.accepted,
+                **by_kind(reviewed.accepted),
                 held=reviewed.held,
                 recent=reviewed.recent,
                 seniority=reviewed.seniority,

@@ -180,7 +180,8 @@ class ReplicatedGateway(Gateway):
             return super()._keeps_entry(managed, report)
         if not isinstance(report, Ready):
             return before.state == "ready"
-        if (before.tools, before.held) != (report.tools, report.held):
+        mine, theirs = report, before
+        if (mine.tools, mine.skills, mine.held) != (theirs.tools, theirs.skills, theirs.held):
             self._replication.report_stale(managed.spec.name)
         return False
 

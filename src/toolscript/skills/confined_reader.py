@@ -98,6 +98,11 @@ class ConfinedReader:
         cannot be read, or changes while it is read. Nothing outside the root is
         ever opened.
         """
+        data, stamp = self.read_bytes(path)
+        return FileText(decode(path, data), stamp)
+
+    def read_bytes(self, path: str) -> tuple[bytes, Stamp]:
+        """Returns a file as it is, which need not be text; see `read`."""
         parts = _parts(path)
         with _refusing(path):
             for _ in range(_ATTEMPTS):
@@ -154,7 +159,7 @@ class ConfinedReader:
                         walk.add(path, entry.stat(follow_symlinks=False))
         return folders
 
-    def _read_once(self, path: str, parts: list[str]) -> FileText | None:
+    def _read_once(self, path: str, parts: list[str]) -> tuple[bytes, Stamp] | None:
         """Returns the content; None if the file has changed just now, or during the read."""
         with _open(self.root, parts, _FILE) as descriptor:
             before = os.fstat(descriptor)
@@ -166,7 +171,7 @@ class ConfinedReader:
             after = os.fstat(descriptor)
         if stamp_of(before) != stamp_of(after) or len(data) != after.st_size or _young(after):
             return None
-        return FileText(_decode(path, data), stamp_of(after))
+        return data, stamp_of(after)
 
 
 class Walk:
@@ -325,7 +330,8 @@ def _kind(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
-def _decode(path: str, data: bytes) -> str:
+def decode(path: str, data: bytes) -> str:
+    """Returns a file as text; raises `SkillError` if it is none."""
     if b"\0" in data:
         raise SkillError(f"{_display(path)} is binary (it has a NUL byte); expected UTF-8 text")
     try:

@@ -62,6 +62,23 @@ def read_front_matter(text: str) -> FrontMatter:
     return FrontMatter(name, description, body, tuple(warnings))
 
 
+def read_every_field(text: str) -> dict[str, Any]:
+    """Returns all fields of the front matter that a text begins with, as they are written.
+
+    None of them are returned if the text begins otherwise, or `read_front_matter` refuses it.
+    """
+    lines = text.split("\n")
+    end = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() in _ENDS), 0)
+    written = "\n".join(lines[1:end])
+    if lines[0].rstrip() != _MARK or not end or len(written) > MAX_CHARS:
+        return {}
+    try:
+        value: Any = parse(written, typed=True)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 def _without_preamble(text: str) -> str:
     """Returns a text without the blank lines and comments that tools write before the mark."""
     text = text.lstrip()

@@ -25,7 +25,7 @@ from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
 from toolscript.text.display import printable
 from toolscript.text.words import compact
-from toolscript.types import SKILLS, Document, skill_id
+from toolscript.types import SEPARATOR, SKILLS, Document, skill_id
 
 log = logging.getLogger(__name__)
 SkillMode = Literal["watch", "scan_once", "list_only", "off"]
@@ -84,7 +84,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         return str(PurePosixPath(self.path).parent) if is_manifest(self.path) else ""
 
     @property
-    def called(self) -> str:
+    def short_name(self) -> str:
         """Its name, without the folders and the suffix if it is called after its file."""
         if self.name != printable(self.path):
             return self.name
@@ -93,7 +93,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     @cached_property
     def documents(self) -> list[Document]:
         """Returns the searched texts: the whole, and each passage, all under one name."""
-        mine, called = self.id, self.called
+        mine, called = self.id, self.short_name
         texts = (each.full_text for each in self.passages)
         whole = Passage("", "\n\n".join(filter(None, (self.description, *texts))))
         return [
@@ -132,7 +132,8 @@ class SkillCatalogue:
     def find(self, name: str) -> Skill | None:
         """The skill of a name or an id, whichever way that is spelled."""
         bare = name.removeprefix(f"{SKILLS}:").removeprefix(skill_id(""))
-        return self.skills.get(name) or self.skills.get(bare)
+        served = name.replace(SEPARATOR, ":", 1)
+        return self.skills.get(name) or self.skills.get(bare) or self.skills.get(served)
 
     def owners(self, root: str, path: str) -> AbstractSet[str]:
         """The ids of the skills that a file belongs to: its own, or of the nearest manifest above.

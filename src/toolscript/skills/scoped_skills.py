@@ -3,16 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import anyio.to_thread
 from msgspec.structs import replace
 
-from toolscript.errors import SkillError, UnknownNameError
+from toolscript.errors import HeldError, SkillError, UnknownNameError
+from toolscript.gateway.base import SILENT_CALLER, Caller
+from toolscript.gateway.definitions.comparison import held_message
 from toolscript.retrieval.lexical.spelling import not_known
-from toolscript.skills.confined_reader import ConfinedReader, missing, relative
-from toolscript.skills.scanner import Skill
+from toolscript.skills.confined_reader import ConfinedReader, decode, missing, relative
+from toolscript.skills.scanner import MANIFEST, Skill
+from toolscript.skills.server_skills import Request, ServerSkill
 from toolscript.skills.service import SkillService
-from toolscript.types import Grant, SearchRequest, SearchResult
+from toolscript.types import Grant, SearchRequest, SearchResult, SkillManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,12 @@ class ScopedSkills:
     Args:
         service: All skills.
         grant: What the caller may read, and no rule denies it.
+        request: Asks a server.
     """
 
     service: SkillService
     grant: Grant
+    request: Request
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """Returns the skills that answer, each with its best passage; raises as `LiveIndex.search`.
@@ -85,29 +91,66 @@ class ScopedSkills:
 
     def find(self, name: str) -> Skill:
         """Returns the skill of this name or id; `UnknownNameError` names the nearest instead."""
-        skill = self.service.feed.catalogue.find(name)
+        feed = self.service.feed
+        skill, held = feed.catalogue.find(name), feed.find_held(name)
+        if held is not None and self.grant.allows(held.tool.id):
+            raise HeldError(held_message(held))
         if skill is None or not self.grant.allows(skill.id):
             names = [skill.name for skill in self.all()]
             advice = "search for what it should explain"
             raise UnknownNameError(not_known("skill", name, names, advice))
         return skill
 
-    async def read(self, name: str, file: str = "") -> SkillPage:
+    async def read(self, name: str, file: str = "", caller: Caller = SILENT_CALLER) -> SkillPage:
         """Returns a skill's text, or another text file of its folder, as it is now.
 
+        A server's skill comes from its server, on behalf of ``caller``.
+
         A file that belongs to another skill, whose folder lies in this one's, is there for
-        those only who may read that one, too. Raises `UnknownNameError` and the errors of
-        `ConfinedReader.read`.
+        those only who may read that one, too. Raises `UnknownNameError`, and the errors of
+        `ConfinedReader.read` and `ServerSkill.read`.
         """
         skill = self.find(name)
+        if isinstance(skill, ServerSkill):
+            path = quote(relative(file)) if file else MANIFEST
+            return SkillPage(skill, path, decode(path, await self._fetch(skill, path, caller)))
         if file and not skill.folder:
             raise SkillError(f"{skill.name} is a single file; leave the file out")
         path = relative(f"{skill.folder}/{relative(file)}") if file else skill.path
-        owners = self.service.feed.catalogue.owners(skill.root, path) if file else ()
-        if not all(map(self.grant.allows, owners)):
+        if file and not self._may_read(skill.root, path):
             raise missing(path)
         content = await anyio.to_thread.run_sync(ConfinedReader(Path(skill.root)).read, path)
         return SkillPage(skill, path, content.text)
+
+    async def read_bytes(self, skill: Skill, file: str, caller: Caller) -> bytes:
+        """Returns a file of a skill's folder, spelled as in a URI, as it is; see `read`."""
+        if isinstance(skill, ServerSkill):
+            return await self._fetch(skill, file, caller)
+        path = relative(f"{skill.folder}/{relative(unquote(file))}")
+        if not self._may_read(skill.root, path):
+            raise missing(path)
+        reader = ConfinedReader(Path(skill.root))
+        return (await anyio.to_thread.run_sync(reader.read_bytes, path))[0]
+
+    async def manifests(self, skills: Sequence[Skill]) -> list[SkillManifest | None]:
+        """Returns the manifest of each skill; None for one that no client has to accept."""
+        local = [skill for skill in skills if not isinstance(skill, ServerSkill)]
+        compute = self.service.digests.manifests
+        computed = iter(await anyio.to_thread.run_sync(compute, local, self._may_read))
+        return [
+            skill.manifest if isinstance(skill, ServerSkill) else next(computed) for skill in skills
+        ]
+
+    async def _fetch(self, skill: ServerSkill, file: str, caller: Caller) -> bytes:
+        try:
+            return await skill.read(file, self.request, caller)
+        except SkillError:
+            self.service.feed.list_again(skill.server)
+            raise
+
+    def _may_read(self, root: str, path: str) -> bool:
+        """Whether the caller may read every skill that a file belongs to."""
+        return all(map(self.grant.allows, self.service.feed.catalogue.owners(root, path)))
 
     async def refresh(self) -> None:
         """Scans all folders at once, and returns when every skill in them is indexed."""

@@ -5,6 +5,7 @@ import anyio
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
+from toolscript.skills.file_digests import FileDigests
 from toolscript.skills.skill_feed import SkillFeed
 
 
@@ -15,6 +16,7 @@ class SkillService:
         self.feed = feed
         self.index = LiveIndex(engine, feed)
         self._semantic = semantic
+        self.digests = FileDigests()
 
     @property
     def ready(self) -> bool:

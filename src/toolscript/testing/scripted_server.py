@@ -53,7 +53,7 @@ class ScriptedServer:
     def answer(self, identifier: Any, method: str, params: JsonObject) -> None:
         """Answer a request."""
         if method == "initialize":
-            self.send(id=identifier, result=self._initialized(params))
+            self.send(id=identifier, result=self.initialized(params))
         elif method == "tools/list":
             self.send(id=identifier, result={"tools": self.script.get("tools", [])})
         elif method == "tools/call":
@@ -66,7 +66,8 @@ class ScriptedServer:
             error = {"code": self.script.get("refusal", -32601), "message": "Method not found"}
             self.send(id=identifier, error=error)
 
-    def _initialized(self, params: JsonObject) -> JsonObject:
+    def initialized(self, params: JsonObject) -> JsonObject:
+        """Returns the result of ``initialize``."""
         return {
             "protocolVersion": params.get("protocolVersion", "2025-06-18"),
             "capabilities": {"tools": {"listChanged": True}, **self._other_capabilities()},

@@ -4,10 +4,18 @@ The files are other people's. A tag makes the library construct an object, and i
 fail in many ways; an alias or a merge key lets a few hundred bytes stand for gigabytes.
 """
 
+import re
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,2})?")
 MAX_DEPTH = 32
 """Lists and mappings inside each other."""
 
@@ -16,8 +24,10 @@ class UnsafeYamlError(ValueError):
     """A text has anchors, aliases or too many levels; such a text is not read in any other way."""
 
 
-def parse(text: str) -> Any:
+def parse(text: str, *, typed: bool = False) -> Any:
     """Returns the one document of a text; every scalar is a string, as it is written.
+
+    ``typed`` turns those into numbers, booleans and None that YAML 1.2 takes for them.
 
     Anchors, aliases and tags are refused, and a merge key is a key like any other, so the
     result is never larger than the text. The time grows with the length, about a second for
@@ -29,13 +39,13 @@ def parse(text: str) -> Any:
     """
     yaml: Any = import_module("yaml")  # which few commands need
     try:
-        return yaml.load(text, _loader())
+        return yaml.load(text, _loader(typed))
     except yaml.YAMLError as error:
         raise ValueError(_problem(error)) from None
 
 
 @cache
-def _loader() -> Any:
+def _loader(typed: bool) -> Any:  # noqa: FBT001 - of two kinds
     """Returns the loader's class; importing its parent takes time."""
     yaml: Any = import_module("yaml")
 
@@ -55,7 +65,20 @@ def _loader() -> Any:
             self.depth -= 1
             return node
 
+        def construct_scalar(self, node: Any) -> Any:
+            value: str = yaml.BaseLoader.construct_scalar(self, node)
+            return _value_of(value) if typed and node.style is None else value
+
     return PlainLoader
+
+
+def _value_of(text: str) -> Any:
+    """Returns the value that the core schema of YAML 1.2 gives an unquoted scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
 
 
 def _find_refusal(event: Any, depth: int) -> str:

@@ -15,6 +15,8 @@ MORE, RUN = "read_result", "run_script"
 REFERENCE = "$result"
 """The key whose value is the handle of a stored result, in the arguments of a call."""
 SKILLS, READ = "search_skills", "read_skill"
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+"""The extension of MCP for skills that servers serve (SEP-2640)."""
 CALLS: dict[ToolClass, str] = {"read": READ_TOOL, "write": CALL, "destructive": DESTROY}
 """The meta tool that calls the tools of a class."""
 SAFE_META_TOOLS = frozenset({SEARCH, DESCRIBE, FIND, MORE, SKILLS, READ})

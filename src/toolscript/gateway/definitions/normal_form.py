@@ -38,6 +38,7 @@ def normal_form(tool: ToolSpec) -> Definition:
         "inputSchema": sorted_schema(tool.input_schema),
         "outputSchema": sorted_schema(tool.output_schema),
         "annotations": sorted_schema(tool.annotations),
+        "skill": msgspec.to_builtins(tool.skill, order="deterministic"),
     }
     return {key: value for key, value in fields.items() if value}
 

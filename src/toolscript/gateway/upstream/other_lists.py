@@ -54,7 +54,7 @@ async def _entries(session: ClientSession, method: str, key: str) -> list[Any]:
     entries: list[Any] = []
     params: dict[str, Any] = {}
     for _ in range(MAX_PAGES):
-        page = await _page(session, method, params)
+        page = await list_page(session, method, params)
         found = page.get(key)
         entries += [each for each in found if isinstance(each, dict)] if found else []
         if not page.get("nextCursor") or len(entries) >= MAX_ENTRIES:
@@ -63,7 +63,8 @@ async def _entries(session: ClientSession, method: str, key: str) -> list[Any]:
     return entries[:MAX_ENTRIES]
 
 
-async def _page(session: ClientSession, method: str, params: dict[str, Any]) -> dict[str, Any]:
+async def list_page(session: ClientSession, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Returns a page of a list; an empty one if the server refuses it."""
     request = mcp_types.Request[dict[str, Any], str](method=method, params=params)
     try:
         return await session.send_request(request, _RESULT)

@@ -280,8 +280,9 @@ class ToolEndpoint:
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
-        page = await self._app.skills(context.grant).read(arguments["skill"], file)
-        return wire.text(page.text)
+        skills = self._app.skills(context.grant)
+        page = await skills.read(arguments["skill"], file, context.caller)
+        return wire.skill_page(page)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
         handle = arguments.pop("handle")

@@ -41,7 +41,7 @@ from toolscript.surfaces.server.audit_log import OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of, holder_session
 from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.surfaces.server.request_log import is_stream
-from toolscript.text.wire_constants import TASKS
+from toolscript.text.wire_constants import SKILLS_EXTENSION, TASKS
 from toolscript.types import EVERYTHING, Grant
 from toolscript.version import __version__
 
@@ -136,7 +136,7 @@ class McpServer(Server[Any]):
         shared = "" if is_alone else replica
         task_ids = TaskIds(ids.key if ids is not None else None, shared)
         self._endpoint = ToolEndpoint(app, exposure, replica=shared, task_ids=task_ids)
-        self.extensions = {TASKS: {}}
+        self.extensions = {TASKS: {}, SKILLS_EXTENSION: {}}
         self._methods = mcp_methods(app, self._endpoint)
         changed, params = "notifications/roots/list_changed", types.NotificationParams
         self.add_notification_handler(changed, params, self._forget_project)
@@ -153,12 +153,18 @@ class McpServer(Server[Any]):
         return super().create_initialization_options(NotificationOptions(tools_changed=True))
 
     async def _instruct(self, ctx: _SdkContext, call_next: CallNext) -> Any:
-        """Adds the instructions, which name the servers that the caller may know."""
+        """Adds the instructions, which name the servers that the caller may know.
+
+        Declares skills, too, in the older protocols, whose extensions the SDK leaves out.
+        """
         result = await call_next(ctx)
         if ctx.method not in _OPENING:
             return result
         context = RequestContext(grant=self._grant(ctx), session=self._session(ctx))
-        return {**cast("_Raw", result), "instructions": self._endpoint.instructions(context)}
+        opening = cast("_Raw", result)
+        if ctx.method == "initialize":
+            opening["capabilities"] |= {"extensions": {SKILLS_EXTENSION: {}}}
+        return {**opening, "instructions": self._endpoint.instructions(context)}
 
     async def run_background(self) -> None:
         """Run what goes on between requests, until cancelled."""

@@ -7,6 +7,7 @@ from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.mcp.skill_methods import SkillMethods
 from toolscript.surfaces.mcp.task_methods import TaskMethods
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
 from toolscript.version import __version__
@@ -21,6 +22,7 @@ Method: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
 def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
     """Returns the methods of MCP for one exposure, by name."""
     others, tasks = PromptsAndResources(app, tools.results), TaskMethods(app, tools)
+    skills = SkillMethods(app, others)
     return {
         "tools/list": tools.list_tools,
         "tools/call": tools.call_tool,
@@ -28,7 +30,9 @@ def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
         "prompts/get": others.get_prompt,
         "resources/list": others.list_resources,
         "resources/templates/list": others.list_templates,
-        "resources/read": others.read_resource,
+        "resources/read": skills.read_resource,
+        "skills/list": skills.list_skills,
+        "skills/get": skills.get_skill,
         "completion/complete": others.complete,
         "tasks/get": tasks.get,
         "tasks/update": tasks.update,

@@ -1,0 +1,102 @@
+"""Serves skills to clients that know the extension for them (SEP-2640), and nothing else of ours.
+
+A skill of a folder is at ``skill://skills/NAME``, one of a server at ``skill://SERVER/PATH``.
+"""
+
+import base64
+import mimetypes
+from bisect import bisect_right
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from msgspec import to_builtins
+
+from toolscript.app.application import App
+from toolscript.errors import UnknownNameError
+from toolscript.skills.file_digests import conforms
+from toolscript.skills.scanner import MANIFEST, Skill
+from toolscript.skills.server_skills import ServerSkill
+from toolscript.surfaces.mcp.endpoint import RequestContext
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.text.display import printable
+from toolscript.types import SKILLS, SkillManifest
+
+PAGE_SKILLS = 50
+_SCHEME = "skill://"
+_PRIVATE = {"ttlMs": 0, "cacheScope": "private"}
+"""Skills change at any time, and not every caller sees the same ones."""
+_Raw: TypeAlias = dict[str, Any]
+
+
+def root_of(skill: Skill) -> str:
+    """Returns the URI under which the files of a skill are, with a slash at its end."""
+    if isinstance(skill, ServerSkill):
+        path = skill.path.partition("://")[2].removesuffix(MANIFEST)
+        return f"{_SCHEME}{quote(skill.server, safe='')}/{path}"
+    return f"{_SCHEME}{SKILLS}/{skill.name}/"
+
+
+class SkillMethods:
+    """The methods of the extension. Each takes a request's parameters and returns its result.
+
+    Args:
+        app: Has the skills.
+        resources: The resources of servers.
+    """
+
+    def __init__(self, app: App, resources: PromptsAndResources) -> None:
+        self._app = app
+        self._resources = resources
+
+    async def list_skills(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Returns a page of skills; the cursor is the root of the last one before it."""
+        served = self._by_root(context)
+        roots = sorted(served)
+        start = bisect_right(roots, str(params.get("cursor") or ""))
+        page = roots[start : start + PAGE_SKILLS]
+        scoped = self._app.skills(context.grant)
+        manifests = await scoped.manifests([served[root] for root in page])
+        skills = [_entry(root, each) for root, each in zip(page, manifests, strict=True) if each]
+        more = {"nextCursor": page[-1]} if start + PAGE_SKILLS < len(roots) else {}
+        return {"skills": skills, **more, **_PRIVATE}
+
+    async def get_skill(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Returns the entry of one skill; raises `UnknownNameError` for another URI."""
+        uri = str(params.get("uri"))
+        root = uri.removesuffix(MANIFEST)
+        skill = self._by_root(context).get(root) if root != uri else None
+        [manifest] = await self._app.skills(context.grant).manifests([skill]) if skill else [None]
+        if manifest is None:
+            raise UnknownNameError(f"no skill is at {printable(uri, 200)!r}")
+        return {"skill": _entry(root, manifest), **_PRIVATE}
+
+    async def read_resource(self, params: _Raw, context: RequestContext) -> _Raw:
+        """Returns a skill's file, or a server's resource."""
+        uri = str(params.get("uri"))
+        served = self._by_root(context) if uri.startswith(_SCHEME) else {}
+        root = max((each for each in served if uri.startswith(each)), key=len, default="")
+        file = uri.removeprefix(root)
+        if not root or not file:
+            return await self._resources.read_resource(params, context)
+        scoped = self._app.skills(context.grant)
+        data = await scoped.read_bytes(served[root], file, context.caller)
+        kind = "text/markdown" if file.endswith(".md") else mimetypes.guess_type(file)[0]
+        try:
+            content: _Raw = {"text": data.decode()}
+        except UnicodeDecodeError:
+            content = {"blob": base64.b64encode(data).decode()}
+        content |= {"mimeType": kind} if kind else {}
+        return {"contents": [{"uri": uri, **content}], **_PRIVATE}
+
+    def _by_root(self, context: RequestContext) -> dict[str, Skill]:
+        """Returns the caller's skills that a client of the extension can read, by their roots."""
+        skills = self._app.skills(context.grant).all()
+        usable = [each for each in skills if isinstance(each, ServerSkill) or conforms(each)]
+        return {root_of(skill): skill for skill in reversed(usable)}
+
+
+def _entry(root: str, manifest: SkillManifest) -> _Raw:
+    resources = [
+        {"uri": f"{root}{path}", **to_builtins(file)} for path, file in manifest.files.items()
+    ]
+    return {"uri": f"{root}{MANIFEST}", "frontmatter": manifest.frontmatter, "resources": resources}
