@@ -69,11 +69,16 @@ def _measured(options: argparse.Namespace) -> Iterable[Result]:
     found = 0
     for folder in datasets.find(options.data, options.datasets or _everything(options.data)):
         for task in options.tasks:
-            if all((folder / name).is_file() for name in NEEDED[task]):
+            if all(_has_content(folder / name) for name in NEEDED[task]):
                 found += 1
                 yield from TASKS[task](folder, options.sample)
     if not found:
         raise DataError(f"{options.data}: no dataset has what these tasks need")
+
+
+def _has_content(path: Path) -> bool:
+    """Whether a file has lines: a dataset may have tools alone, and an empty file of questions."""
+    return path.is_file() and path.stat().st_size > 0
 
 
 def _everything(data: Path) -> list[str] | None:

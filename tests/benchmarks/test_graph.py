@@ -36,9 +36,10 @@ def test_what_comes_next_is_measured_and_written(
         {"context": HABIT[:2], "relevant": ["s__close"], "seen_chain": True},
         {"context": HABIT[1:2], "relevant": ["s__send"], "seen_chain": False, "query": "mail it"},
     ]
-    folder(tmp_path, items)
+    (folder(tmp_path, items) / "queries.jsonl").touch()  # some datasets have tools alone
     written = tmp_path / "out.json"
-    assert main(["--data", str(tmp_path), "--tasks", "next-tool", "--json", str(written)]) == 0
+    tasks = "next-tool,usage"
+    assert main(["--data", str(tmp_path), "--tasks", tasks, "--json", str(written)]) == 0
     found = json.loads(written.read_bytes())
     rows = {(row["task"], row["engine"]): row for row in found["results"]}
     assert rows["next-tool", "graph"]["items"] == 3
