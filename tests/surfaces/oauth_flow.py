@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -43,7 +43,13 @@ class Flow:
     owner: Browser
     stranger: Browser
     client_id: str = ""
-    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    issuer: str = ""
+    """The gateway's public address, if that is another than ``url``."""
+
+    @property
+    def resource(self) -> str:
+        """The address of the gateway's door, as clients know it."""
+        return f"{self.issuer or self.url}/mcp"
 
     def post(self, path: str, body: str | bytes, kind: str, **headers: str) -> tuple[int, Any]:
         """The answer to a request of a program."""
@@ -64,7 +70,7 @@ class Flow:
             "redirect_uri": CALLBACK,
             "code_challenge": CHALLENGE,
             "code_challenge_method": "S256",
-            "resource": f"{self.url}/mcp",
+            "resource": self.resource,
             "state": "s1",
         }
         return {name: value for name, value in {**honest, **changes}.items() if value is not None}
@@ -101,7 +107,7 @@ class Flow:
             "client_id": self.client_id,
             "redirect_uri": CALLBACK,
             "code_verifier": VERIFIER,
-            "resource": f"{self.url}/mcp",
+            "resource": self.resource,
         }
         sent = {name: value for name, value in {**honest, **changes}.items() if value is not None}
         body = urlencode(sent, doseq=True).encode()

@@ -87,3 +87,28 @@ def reachable(url: str) -> bool:
         return fetch(url, "/health")[0] == 200
     except OSError:
         return False
+
+
+@pytest.mark.requirement("http:oauth")
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("http://tools.example.com", "https://", "https://tools.example.com/mcp", "https://a b"),
+        *("https://user@tools.example.com", "https://tools.example.com?x", "https://a.b:x"),
+        *("https://tools.example.com#x", "http://10.0.0.1", "https://tools.example.com:999999"),
+    ],
+)
+def test_a_public_address_is_a_host_over_https(address: str, cli: Cli) -> None:
+    cli.configure()
+    env = {"TOOLSCRIPT_PUBLIC_URL": address}
+    done = cli("gateway", "start", "--port", "0", "--oauth", env=env)
+    assert done.returncode == 1, done.stdout
+    assert "TOOLSCRIPT_PUBLIC_URL is not" in done.stderr
+
+
+@pytest.mark.requirement("http:oauth")
+def test_clients_of_other_machines_need_a_public_address(cli: Cli) -> None:
+    cli.configure()
+    done = cli("gateway", "start", "--port", "0", "--oauth", "--host", "0.0.0.0")  # noqa: S104
+    assert done.returncode == 1, done.stdout
+    assert "--oauth needs TOOLSCRIPT_PUBLIC_URL" in done.stderr

@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -51,7 +52,7 @@ _NO_TRACING = (
     "traces are not exported, which needs more packages; install them with: "
     "pip install 'toolscript[otel]'"
 )
-_PORTS = {"http": 80, "https": 443}
+_PUBLIC = re.compile(r"(?:https://[a-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::\d{1,5})?")
 _STREAMS_S = 2
 """The same for streams that clients only read."""
 
@@ -308,22 +309,13 @@ def _find_address(database: DatabaseSettings, listening: socket.socket) -> str:
 
 def _public_url(given: str | None) -> str:
     """Returns the public address as browsers write it; empty if there is none."""
-    if given is None:
-        return ""
-    try:
-        parts = urlsplit(given)
-        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
-    except ValueError:
-        host, port, parts = "", None, urlsplit("")
-    is_origin = given.rstrip("/").casefold().removesuffix(f":{port}").endswith(f"://{host}")
-    is_safe = parts.scheme == "https" or host in LOOPBACK_HOSTS
-    if not host or not is_origin or not is_safe:
+    address = (given or "").casefold().rstrip("/").removesuffix(":443")
+    if given and _PUBLIC.fullmatch(address) is None:
         raise ConfigError(
             "TOOLSCRIPT_PUBLIC_URL is not an address that begins with https and ends with the "
             "host or its port; write it like https://tools.example.com"
         )
-    is_usual = port in {None, _PORTS[parts.scheme]}
-    return f"{parts.scheme}://{host}" + ("" if is_usual else f":{port}")
+    return address
 
 
 def _url(listening: socket.socket) -> str:

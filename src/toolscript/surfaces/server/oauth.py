@@ -27,9 +27,8 @@ from toolscript.errors import InputError, TokenFileError
 from toolscript.surfaces.server.oauth_clients import (
     ClientDocuments,
     OAuthClient,
-    client_of,
     host_of,
-    read_metadata,
+    read_client,
 )
 from toolscript.surfaces.server.page_sessions import CONSENT
 from toolscript.text.display import printable
@@ -170,10 +169,10 @@ class OAuthServer:
 
         Raises `InputError` for a description that cannot be used.
         """
-        metadata = read_metadata(content)
-        client = client_of(metadata)
+        client = read_client(content)
+        sealed = self._seal("client", OAuthClient(client.redirect_uris, client.name))
         return {
-            "client_id": _REGISTERED + self._seal("client", client),
+            "client_id": _REGISTERED + sealed,
             "client_id_issued_at": int(self._clock()),
             "client_name": client.name,
             "redirect_uris": client.redirect_uris,
@@ -259,7 +258,7 @@ class OAuthServer:
             int(self._clock()) + CODE_S,
             _bind(request.client_id, request.redirect_uri, request.challenge),
             request.resource,
-            f"{request.name} ({request.document_host or host_of(request.redirect_uri)})",
+            f"{request.name} ({request.document_host or host_of(request.redirect_uri)})".strip(),
             tuple({*filter(None, (profile, request.profile))}),
             days,
         )
@@ -302,13 +301,8 @@ class OAuthServer:
             raise OAuthError(UNAVAILABLE, "the tokens cannot be read or written now") from None
         if token is None:
             raise OAuthError("invalid_grant", "the code is too old, was used, or is not for this")
-        expires = code.days * 86_400
-        return {
-            "access_token": token,
-            "token_type": "Bearer",
-            "expires_in": expires,
-            "scope": SCOPE,
-        }
+        lasts = {"expires_in": code.days * 86_400, "scope": SCOPE}
+        return {"access_token": token, "token_type": "Bearer", **lasts}
 
     def _fits(self, code: _Code, given: dict[str, str]) -> bool:
         verifier = given.get("code_verifier", "")

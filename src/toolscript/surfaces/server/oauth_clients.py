@@ -38,21 +38,20 @@ _OK = 200
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class ClientMetadata(msgspec.Struct, frozen=True):
-    """As much of a client's description as counts here."""
+class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A client as it describes itself; other members count for nothing."""
 
-    redirect_uris: list[str]
-    client_name: str = ""
-    client_id: str = ""
-    token_endpoint_auth_method: str = "none"  # noqa: S105 - the name of a method
+    redirect_uris: tuple[str, ...]
+    """The addresses to which answers may go."""
+    client_name: str | None = None
+    client_id: str | None = None
+    token_endpoint_auth_method: str | None = None
     client_secret: Any = None
 
-
-class OAuthClient(msgspec.Struct, frozen=True, array_like=True):
-    """A client: the name that it gives itself, and the addresses to which answers may go."""
-
-    name: str
-    redirect_uris: tuple[str, ...]
+    @property
+    def name(self) -> str:
+        """The name that the client gives itself."""
+        return printable(self.client_name or "", MAX_NAME_CHARS)
 
     def accepts(self, uri: str) -> bool:
         """Returns whether an answer may go to this address.
@@ -60,40 +59,27 @@ class OAuthClient(msgspec.Struct, frozen=True, array_like=True):
         It has to be one of the client's, character by character. Only the port of an address of
         the client's own machine may differ (RFC 8252).
         """
-        if uri in self.redirect_uris:
-            return True
-        return (
-            is_redirect(uri)
-            and is_loopback(uri)
-            and _portless(uri) in map(_portless, self.redirect_uris)
-        )
+        if uri in self.redirect_uris or not is_redirect(uri):
+            return uri in self.redirect_uris
+        return is_loopback(uri) and _portless(uri) in map(_portless, self.redirect_uris)
 
 
-def read_metadata(content: bytes) -> ClientMetadata:
-    """Returns a description; raises `InputError` if it is none, or has addresses of no use."""
+def read_client(content: bytes) -> OAuthClient:
+    """Returns a client; raises `InputError` if this describes none, or has unusable addresses."""
     try:
-        metadata = msgspec.json.decode(content, type=ClientMetadata)
+        client = msgspec.json.decode(content, type=OAuthClient)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"the client's description cannot be read: {printable(str(error), 200)}"
-        ) from None
-    uris = metadata.redirect_uris
+        why = printable(str(error), 200)
+        raise InputError(f"the client's description cannot be read: {why}") from None
+    uris = client.redirect_uris
     if not 0 < len(uris) <= MAX_REDIRECTS:
         raise InputError(f"redirect_uris has {len(uris)} addresses; expected 1 to {MAX_REDIRECTS}")
-    for uri in uris:
-        if not is_redirect(uri):
-            raise InputError(
-                f"the redirect_uri {printable(uri, 100)!r} cannot be used; expected https, http to "
-                "127.0.0.1, [::1] or localhost, or a scheme with a domain, and no fragment"
-            )
-    return metadata
-
-
-def client_of(metadata: ClientMetadata) -> OAuthClient:
-    """Returns the client of a description."""
-    return OAuthClient(
-        printable(metadata.client_name, MAX_NAME_CHARS), tuple(metadata.redirect_uris)
-    )
+    if unusable := [uri for uri in uris if not is_redirect(uri)]:
+        raise InputError(
+            f"the redirect_uri {printable(unusable[0], 100)!r} cannot be used; expected https, "
+            "http to 127.0.0.1, [::1] or localhost, or a scheme with a domain, and no fragment"
+        )
+    return client
 
 
 def is_redirect(uri: str) -> bool:
@@ -176,12 +162,12 @@ class ClientDocuments:
         except (TimeoutError, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             why = printable(str(error), 100) or type(error).__name__
             raise InputError(f"{client_id} cannot be fetched: {why}") from None
-        metadata = read_metadata(content)
-        if metadata.client_id != client_id:
+        client = read_client(content)
+        if client.client_id != client_id:
             raise InputError(f"the document at {client_id} is not about that client_id")
-        if metadata.token_endpoint_auth_method != "none" or metadata.client_secret is not None:  # noqa: S105
+        if client.token_endpoint_auth_method not in {None, "none"} or client.client_secret:
             raise InputError(f"{client_id} asks for a client secret or key; only none is supported")
-        return client_of(metadata)
+        return client
 
     async def _get(self, http: "httpx2.AsyncClient", url: SplitResult) -> bytes:
         """Returns the document; the address that was checked is the one that is asked."""
@@ -207,13 +193,8 @@ class ClientDocuments:
 
 def _document_url(client_id: str) -> SplitResult:
     parts = _split(client_id)
-    segments = parts.path.casefold().replace("%2e", ".").split("/") if parts else ()
-    if (
-        parts is None
-        or parts.scheme != "https"
-        or not set("".join(segments))
-        or {".", ".."} & {*segments}
-    ):
+    segments = {*parts.path.casefold().replace("%2e", ".").split("/")} if parts else {""}
+    if parts is None or parts.scheme != "https" or segments == {""} or {".", ".."} & segments:
         raise InputError(
             f"the client_id {printable(client_id, 100)!r} is not known; clients register, or give "
             "the https address of a document about themselves"
