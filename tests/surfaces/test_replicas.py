@@ -467,9 +467,11 @@ def test_a_question_reaches_the_user_whichever_gateway_gets_the_answer(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_long_result_is_read_on_through_any_gateway(gateways: Gateways, mode: Mode) -> None:
     """It stays where the call was answered; what reads more of it is passed on to there."""
-    text = "\n".join(f"line {number}" for number in range(4000))
+    text = "\n".join(f"line {number}" for number in range(1000))
     whole = {"content": [{"type": "text", "text": text}]}
-    gateways.configure(s=gateways.scripted(tool("log") | WRITES, results={"log": whole}))
+    take = tool("take") | WRITES
+    server = gateways.scripted(tool("log") | WRITES, take, results={"log": whole})
+    gateways.configure(s=server | {"resultLimit": {"log": 4000}})
     one, two = gateways.start(), gateways.start()
     handles = set[str]()
 
@@ -482,6 +484,14 @@ def test_a_long_result_is_read_on_through_any_gateway(gateways: Gateways, mode: 
                 asked = {"handle": found, "lines": str(number)}
                 more = await client.call_tool("read_result", asked)
                 assert f"line {number - 1}" in more.model_dump_json()
+                uri = f"toolscript://results/{found}?lines={number}"
+                resource = await client.read_resource(uri)
+                assert f"line {number - 1}" in resource.model_dump_json()
+                given = {"tool": "s__take", "arguments": {"a": [{"$result": found}]}}
+                taken = await client.call_tool("call_tool", given)
+                [block] = taken.content
+                assert isinstance(block, types.TextContent)
+                assert json.loads(block.text)["arguments"] == {"a": [text]}
 
     with round_robin(one.url, two.url) as (url, _):
         talk(f"{url}/mcp/search", work, mode)
