@@ -22,6 +22,7 @@ from toolscript.surfaces.mcp.result_truncation import StoredResult
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(700)]
 STORED = {
     "rows": StoredResult(json.dumps({"rows": ROWS}), is_json=True, limit=5000, blocks={}),
+    "large": StoredResult(json.dumps([{"a": ROWS * 20}, 7]), is_json=True, limit=5000, blocks={}),
     "text": StoredResult("one\ntwo", is_json=False, limit=5000, blocks={"content[1]": b'{"a":1}'}),
     "long": StoredResult("x" * (MAX_CHARS // 2 + 1), is_json=False, limit=5000, blocks={}),
 }
@@ -45,6 +46,7 @@ def reference(handle: str, path: str = "") -> dict[str, str]:
         (reference("rows", "$.rows[3]"), ROWS[3]),
         (reference("rows", "rows[1:3].name"), ["row 1", "row 2"]),
         (reference("rows", "rows[699:900].id"), [699]),
+        (reference("large"), [{"a": ROWS * 20}, 7]),
         (reference("text"), "one\ntwo"),
         (reference("text", "content[1]"), {"a": 1}),
         (reference("text", "content[1].a"), 1),

@@ -197,6 +197,12 @@ def test_everything_else_that_is_left_out_is_had_by_its_path() -> None:
     assert model.more(path='_meta["vendor/x"][0].deep') == json.dumps("b" * 1000)
 
 
+@pytest.mark.parametrize("place", [0, 499_997, 499_999, 500_000, 999_999, 1_200_000])
+def test_a_text_is_found_wherever_it_is(place: int) -> None:
+    whole = "-" * place + "NEEDLE" + "-" * (1_300_000 - place)
+    assert Model({"content": [text(whole)]}).more(grep="needle").startswith("1 line of ")
+
+
 def test_large_json_that_is_no_text_is_read_as_well() -> None:
     many = [[n, n] for n in range(80_000)]
     model = Model({"content": [], "structuredContent": {"pairs": many}}, RESULT_LIMIT)

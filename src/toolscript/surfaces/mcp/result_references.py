@@ -22,6 +22,7 @@ MAX_REFERENCES = 32
 """Maximum number of references in one call."""
 MAX_CHARS = 16_000_000
 """Maximum length of the values that take their places in one call."""
+_PART_BYTES = 256 * 1024
 _MAX_DEPTH = 64
 """References in deeper values stay as they are."""
 
@@ -89,5 +90,15 @@ def _part_of(content: bytes, path: str) -> tuple[Any, int]:
     if not path and not stored.is_json:
         return stored.text, len(stored.text)
     texts, is_one = stored.select(path)
-    values = [msgspec.json.decode(text) for text in texts]
+    values = [_decode(text) for text in texts]
     return values[0] if is_one else values, sum(map(len, texts))
+
+
+def _decode(text: bytes) -> Any:
+    """Returns JSON as objects. Decodes large JSON by parts: no other thread runs meanwhile."""
+    if len(text) > _PART_BYTES and text[:1] == b"[":
+        return [_decode(bytes(item)) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
+    if len(text) > _PART_BYTES and text[:1] == b"{":
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        return {key: _decode(bytes(value)) for key, value in fields.items()}
+    return msgspec.json.decode(text)

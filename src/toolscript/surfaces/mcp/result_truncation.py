@@ -26,6 +26,8 @@ _MAX_OTHER = 1000
 """Bytes that the further fields of a result may have together that is too long."""
 _MAX_LINE, _MAX_MATCH = 2000, 300
 """Longer lines are counted as several; the length of each line that ``grep`` shows."""
+_WINDOW = 500_000
+"""Characters that are searched at a time: no other thread runs meanwhile."""
 _MAX_SIDE, _MAX_IMAGE_CHARS = 8000, 5 * 1024 * 1024
 """The vendors of models refuse larger images."""
 _LESS = re.compile(
@@ -52,7 +54,7 @@ class StoredResult(msgspec.Struct, frozen=True):
     limit: int
     """How many characters of it a model gets at once."""
     blocks: dict[str, bytes]
-    """As JSON, by their paths: its blocks, unless one text is all of it, and fields left out."""
+    """As JSON, by their paths: its blocks, unless one text is all of it, and other fields."""
 
     @property
     def room(self) -> int:
@@ -125,9 +127,13 @@ def shorten(
     if fits and _length(blocks, fields, unlimited) <= limit:
         return _objects(fields)
     others, large = _other_fields(fields, is_typed=is_typed)
-    raw = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
-    raw = {} if len(blocks) == 1 and blocks[0].is_plain else raw
-    kept = _document(texts, b"" if is_typed else structured, limit, raw | large)
+    structured = b"" if is_typed else structured
+    raw = dict[str, bytes]()
+    if structured or len(blocks) != 1 or not blocks[0].is_plain:
+        raw = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
+    if structured and blocks:
+        raw["structuredContent"] = structured
+    kept = _document(texts, structured, limit, raw | large)
     handle = keep(msgspec.msgpack.encode(kept))
     excerpt = partial(_excerpt, kept, handle, tool)
     left = {key: f"{_bytes(len(value))}" for key, value in large.items()}
@@ -411,7 +417,7 @@ def _read_path(kept: StoredResult, path: str) -> str:
 def _read_matches(kept: StoredResult, grep: str) -> str:
     numbered = _Lines(kept.text)
     seen, shown, room, number = 0, list[str](), kept.room, 0
-    for found in re.finditer(re.escape(grep), kept.text, re.IGNORECASE):
+    for found in _matches(grep, kept.text):
         if number == (number := numbered.number(found.start())):
             continue
         seen += 1
@@ -423,6 +429,16 @@ def _read_matches(kept: StoredResult, grep: str) -> str:
             room -= len(shown[-1]) + 1
     total = f"{counted(seen, 'line')} of {len(numbered)} with {printable(grep, 60)!r}"
     return "\n".join([total if len(shown) == seen else f"{total}, {len(shown)} shown", *shown])
+
+
+def _matches(part: str, text: str) -> Iterator[re.Match[str]]:
+    """Yields the places of a part, in upper or lower case; other threads run now and then."""
+    pattern, start = re.compile(re.escape(part), re.IGNORECASE), 0
+    while start < len(text):
+        match = pattern.search(text, start, start + _WINDOW + len(part))
+        if match is not None:
+            yield match
+        start = match.end() if match else start + _WINDOW
 
 
 def _read_lines(kept: StoredResult, lines: str) -> str:
