@@ -8,7 +8,7 @@ the caller may see them.
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -23,13 +23,13 @@ from toolscript.app.kept_questions import KeptQuestions
 from toolscript.app.result_store import ResultStore
 from toolscript.app.reviewing import review
 from toolscript.app.scoped_catalogue import ScopedCatalogue
+from toolscript.app.script_runner import ScriptRunner
 from toolscript.app.searching import Searches
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import CallSettings
-from toolscript.errors import ConfigError
 from toolscript.gateway.base import Caller, DatabaseState
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
@@ -39,9 +39,6 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.skills.service import SkillService
 from toolscript.types import EVERYTHING, Grant
-
-if TYPE_CHECKING:
-    from toolscript.app.scripts import Scripts
 
 
 class App:
@@ -82,8 +79,8 @@ class App:
         )
         """Asks a person, and remembers the answers."""
         self.results = results
-        self.scripts = _scripts(calls)
-        """Runs scripts of models; None if they are off."""
+        self.scripts = ScriptRunner(calls)
+        """Runs scripts of models, and those that are stored."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self._skills = skills
@@ -141,8 +138,7 @@ class App:
             self.activity.close()
             self._stores.close()
             self.results.close()
-            if self.scripts is not None:
-                self.scripts.close()
+            self.scripts.close()
         self.tasks.check()
         if failure is not None:
             raise failure
@@ -208,19 +204,3 @@ class App:
         self._gateway.end_session(session)
         self.approvals.end_session(session)
         self.results.end_session(session)
-
-
-def _scripts(settings: CallSettings) -> "Scripts | None":
-    """Returns the runner of scripts, if they are on; raises `ConfigError` without the extra."""
-    if not settings.scripts:
-        return None
-    try:
-        from toolscript.app.scripts import ScriptLimits, Scripts  # noqa: PLC0415 - most are off
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"scripts need {error.name}, which is not installed; install it with: "
-            "pip install 'toolscript[scripts]', or leave out --scripts"
-        ) from None
-    return Scripts(
-        ScriptLimits(settings.script_calls, settings.script_timeout_s, settings.script_memory_mib)
-    )

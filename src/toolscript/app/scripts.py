@@ -83,6 +83,7 @@ class Scripts:
         tools: Mapping[str, ToolSpec],
         allowed: Mapping[str, ToolSpec],
         door: ScriptDoor,
+        arguments: Mapping[str, Any] | None = None,
     ) -> ScriptOutcome:
         """Runs a script to its end.
 
@@ -91,6 +92,7 @@ class Scripts:
             tools: The whole catalogue.
             allowed: The tools that it may name, by id.
             door: Fulfils its requests.
+            arguments: The value of its variable of that name; None for none.
 
         Raises:
             ArgumentsError: The script is too long, or has mistakes; nothing was called.
@@ -104,7 +106,9 @@ class Scripts:
         async with self._turn:
             code = await _step(partial(script_tools, tools, allowed, script))
             async with self._session(code) as session:
-                return await _Run(self.limits, code, door, allowed).drive(session, script)
+                return await _Run(self.limits, code, door, allowed).drive(
+                    session, script, arguments
+                )
 
     @asynccontextmanager
     async def _session(self, code: ScriptTools) -> AsyncGenerator[monty.MontySession]:
@@ -177,9 +181,12 @@ class _Run:
         self._answered = anyio.Event()
         self._printed = monty.CollectString(MAX_PRINTED_BYTES)
 
-    async def drive(self, session: monty.MontySession, script: str) -> ScriptOutcome:
+    async def drive(
+        self, session: monty.MontySession, script: str, arguments: Mapping[str, Any] | None
+    ) -> ScriptOutcome:
         """Returns the outcome of a script in a session."""
-        start = partial(session.feed_start, print_callback=self._printed)
+        inputs = {"arguments": dict(arguments or {})}
+        start = partial(session.feed_start, inputs=inputs, print_callback=self._printed)
         problem: ToolscriptError | None = None
         value, error = "", ""
         try:

@@ -24,6 +24,7 @@ from toolscript.config.permission_rules import Profile, RuleError, rules_of, sel
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
+from toolscript.config.stored_scripts import ScriptFolder
 from toolscript.config.switches import read_switches, switch_lines, switch_of, switch_rules
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import (
@@ -136,6 +137,9 @@ def _load(
     ]
     config = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
     names = (*(spec.name for spec in config.servers), *(each.server for each in config.problems))
+    scripts = ScriptFolder(trust.data_dir).server() if trust is not None else None
+    if scripts is not None and scripts.name not in names:
+        config = replace(config, servers=(*config.servers, scripts))
     return replace(
         config,
         stamp=before,

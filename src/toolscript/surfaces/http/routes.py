@@ -49,7 +49,7 @@ from toolscript.surfaces.http.request_input import (
     required,
     while_connected,
 )
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session
+from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.mcp_routes import PATH as MCP_PATH
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.session_ids import SessionIds
@@ -71,6 +71,7 @@ from toolscript.surfaces.server.page_sessions import PAGE, PageSessions
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import SCRIPT
 from toolscript.types import TOOL_CLASSES, Grant, ToolClass
 from toolscript.version import __version__
 
@@ -354,18 +355,32 @@ async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
     classes: tuple[ToolClass, ...],
 ) -> dict[str, Any]:
     """Returns the result of a tool's call by a request; cancels it where the caller hangs up."""
-    grant = grant_of(request)
-    call = app.call(
+    context = RequestContext(caller_of(request, session), grant_of(request), session)
+    call = _answer_call(app, tool, arguments, context, classes)
+    recorded = audited(app, tool, arguments, context.grant, session.history, call)
+    return await while_connected(request, recorded)
+
+
+async def _answer_call(
+    app: App,
+    tool: str,
+    arguments: dict[str, Any],
+    context: RequestContext,
+    classes: tuple[ToolClass, ...],
+) -> dict[str, Any]:
+    session = context.session
+    result = await app.call(
         tool,
         arguments,
-        caller_of(request, session),
-        grant,
+        context.caller,
+        context.grant,
         history=session.history,
         session=session.id,
         classes=classes,
     )
-    recorded = audited(app, tool, arguments, grant, session.history, call)
-    return await while_connected(request, recorded)
+    if result.get("resultType") != SCRIPT:
+        return result
+    return await ToolEndpoint(app, "search").run_stored(tool, result, context)
 
 
 def _classes(request: Request) -> tuple[ToolClass, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 from uuid import uuid4
@@ -58,6 +59,7 @@ from toolscript.text.wire_constants import (
     READ,
     REFERENCE,
     RUN,
+    SCRIPT,
     SEARCH,
     SKILLS,
     TASK,
@@ -178,7 +180,7 @@ class ToolEndpoint:
             hidden |= {*_CALLS, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
             hidden |= {RUN, MORE}
-        if self._app.scripts is None:
+        if not self._app.scripts.is_offered:
             hidden.add(RUN)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         offered, longest = _OFFERED[self.exposure] - hidden, catalogue.longest_result
@@ -349,27 +351,36 @@ class ToolEndpoint:
         return await audited(self._app, name, arguments, grant, history, answer, is_read=is_read)
 
     async def _run_script(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        """Runs a script, whose calls are the caller's own."""
-        if self._app.scripts is None:
+        if not self._app.scripts.is_offered:
             raise UnknownNameError("scripts are off here; the user turns them on with --scripts")
         await self._wait_for_new_servers(context)
-        catalogue = self._catalogue(context)
-        allowed = {tool.id: tool for tool in catalogue.tools() if tool.is_for_models}
-        own = RequestContext(
-            ScriptCaller(context.caller),
-            context.grant,
-            context.session,
-            holder=context.holder,
-            classes=context.classes,
-        )
+        result = await self._run(arguments["script"], context)
+        return await self.fit(RUN, result, context, is_listed=False)
+
+    async def run_stored(self, name: str, call: _Raw, context: RequestContext) -> _Raw:
+        """Returns the result of a stored script, which may do no more than its class says.
+
+        Args:
+            name: The name or id of its tool.
+            call: The result of `App.call`, which has the script.
+            context: The request of the caller, who makes the script's calls.
+        """
+        most = TOOL_CLASSES.index(self._catalogue(context).tool(name).tool_class)
+        limited = replace_fields(context, classes=TOOL_CLASSES[: most + 1])
+        return await self._run(call["script"], limited, call["arguments"])
+
+    async def _run(
+        self, script: str, context: RequestContext, arguments: _Raw | None = None
+    ) -> _Raw:
+        """Returns the whole result of a script, whose calls are the caller's own."""
+        own = replace_fields(context, caller=ScriptCaller(context.caller), more={})
         door = ScriptDoor(
             partial(self._call_for_script, own),
             partial(self._search_for_script, own),
             partial(self._read_for_script, own),
         )
-        every = catalogue.gateway.catalogue.tools
-        outcome = await self._app.scripts.run(arguments["script"], every, allowed, door)
-        return await self.fit(RUN, script_door.of_script(outcome), context, is_listed=False)
+        outcome = await self._app.scripts.run(script, self._catalogue(own), door, arguments)
+        return script_door.of_script(outcome)
 
     async def _call_for_script(
         self, context: RequestContext, tool: str, arguments: _Raw
@@ -402,6 +413,8 @@ class ToolEndpoint:
     ) -> _Raw:
         """Returns a call's result as a model gets it, or its task with an id for this caller."""
         result = await call
+        if result.get("resultType") == SCRIPT:
+            result = await self.run_stored(name, result, context)
         if result.get("resultType") != TASK:
             return await self.fit(name, result, context, is_listed=is_listed)
         tool = self._catalogue(context).tool(name).id

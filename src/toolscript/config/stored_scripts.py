@@ -1,0 +1,122 @@
+"""Scripts that the user has stored, which models call like tools: files below the data directory.
+
+A script begins with front matter, as a skill does: ``name``, ``description``, ``parameters`` (a
+JSON Schema), and ``class``, the most that its calls may do. Its tools are those of the server
+`SERVER`, so they are found, pinned and held like any other server's. A tool's annotations have the
+digest of its text: a changed text is a changed definition.
+"""
+
+import hashlib
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from toolscript.errors import InputError
+from toolscript.storage.atomic_files import make_private, stamp, write_atomically
+from toolscript.text.display import printable
+from toolscript.text.wire_constants import TOOL_CLASSES, ToolClass
+from toolscript.types import ServerSpec, ToolSpec
+
+SERVER = "scripts"
+DIGEST = "toolscript/sha256"
+MAX_CHARS = 50_000
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+_PARTS = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*\n(.*)\Z", re.DOTALL)
+_HINTS: dict[ToolClass, dict[str, bool]] = {
+    "read": {"readOnlyHint": True},
+    "write": {"destructiveHint": False},
+    "destructive": {"destructiveHint": True},
+}
+
+
+class StoredScript(msgspec.Struct, frozen=True):
+    """A script, and the tool by which it is called."""
+
+    tool: ToolSpec
+    text: str
+    """Its Python, with an empty line for each line of the front matter."""
+
+
+def parse_script(text: str) -> StoredScript:
+    """Returns a script with its tool; raises `InputError` if its front matter cannot be used."""
+    parts = _PARTS.match(text)
+    if parts is None or len(text) > MAX_CHARS:
+        raise InputError(
+            f"a script begins with --- and its name, description and parameters, ends them with "
+            f"---, and has at most {MAX_CHARS:,} characters"
+        )
+    yaml: Any = import_module("yaml")
+    try:
+        value: Any = yaml.safe_load(parts[1])
+    except yaml.YAMLError as error:
+        raise InputError(f"its front matter is no YAML: {printable(str(error), 160)}") from None
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    name, description = str(fields.get("name", "")), fields.get("description")
+    if not _NAME.fullmatch(name) or not isinstance(description, str):
+        raise InputError(
+            f"its name is {printable(name, 60)!r}; give it a name of small letters, digits, - and "
+            "_, and a description"
+        )
+    stated: Any = fields.get("parameters", {"type": "object", "properties": {}})
+    schema = cast("dict[str, Any]", stated if isinstance(stated, dict) else {})
+    if schema.get("type") != "object":
+        raise InputError("its parameters are no JSON Schema of an object; begin with type: object")
+    most = fields.get("class", "destructive")
+    if most not in TOOL_CLASSES:
+        raise InputError(f"its class is {most!r}; choose one of {', '.join(TOOL_CLASSES)}")
+    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    tool = ToolSpec(
+        server=SERVER,
+        name=name,
+        description=description,
+        input_schema=schema,
+        annotations={**_HINTS[most], DIGEST: digest},
+    )
+    return StoredScript(tool, "\n" * text[: parts.start(2)].count("\n") + parts[2])
+
+
+class ScriptFolder:
+    """The folder of the stored scripts, one file each."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / SERVER
+
+    def read(self) -> tuple[list[StoredScript], list[str]]:
+        """Returns the scripts by name, and a line for each file that is none."""
+        scripts, problems = list[StoredScript](), list[str]()
+        for file in sorted(self.path.glob("*.py")):
+            try:
+                script = parse_script(file.read_text("utf-8"))
+            except (InputError, OSError, UnicodeDecodeError) as error:
+                problems.append(f"{file.name}: {error}")
+                continue
+            if script.tool.name == file.stem:
+                scripts.append(script)
+            else:
+                problems.append(f"{file.name}: its name is {script.tool.name!r}, not the file's")
+        return scripts, problems
+
+    def add(self, text: str) -> str:
+        """Stores a script in the place of one of its name, and returns that name."""
+        name = parse_script(text).tool.name
+        make_private(self.path)
+        write_atomically(self.path / f"{name}.py", text.encode())
+        return name
+
+    def remove(self, name: str) -> bool:
+        """Deletes a script; returns whether there was one."""
+        file = self.path / f"{name}.py"
+        if not _NAME.fullmatch(name) or not file.is_file():
+            return False
+        file.unlink()
+        return True
+
+    def server(self) -> ServerSpec | None:
+        """Returns the server of the scripts; None if there are none."""
+        files = sorted(self.path.glob("*.py"))
+        if not files:
+            return None
+        return ServerSpec(name=SERVER, transport="stdio", scripts=(str(self.path), stamp(files)))
