@@ -473,13 +473,14 @@ def test_a_long_result_is_read_on_through_any_gateway(gateways: Gateways, mode: 
     server = gateways.scripted(tool("log") | WRITES, take, results={"log": whole})
     gateways.configure(s=server | {"resultLimit": {"log": 4000}})
     one, two = gateways.start(), gateways.start()
-    handles = set[str]()
+    handles, others = set[str](), list[str]()
 
     async def work(client: Client) -> None:
         for _ in range(2):
             called = await client.call_tool("call_tool", {"tool": "s__log"})
             [found] = re.findall(r"read_result with handle '([\w-]+)'", called.model_dump_json())
             handles.add(found.partition("-")[0])
+            others.append(found)
             for number in range(1, 4):
                 asked = {"handle": found, "lines": str(number)}
                 more = await client.call_tool("read_result", asked)
@@ -492,6 +493,11 @@ def test_a_long_result_is_read_on_through_any_gateway(gateways: Gateways, mode: 
                 [block] = taken.content
                 assert isinstance(block, types.TextContent)
                 assert json.loads(block.text)["arguments"] == {"a": [text]}
+
+        for url in (one.url, two.url):
+            async with Client(f"{url}/mcp/search", mode="legacy") as other:
+                stolen = await other.call_tool("read_result", {"handle": others[0]})
+            assert "is kept here" in stolen.model_dump_json()
 
     with round_robin(one.url, two.url) as (url, _):
         talk(f"{url}/mcp/search", work, mode)
