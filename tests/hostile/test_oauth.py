@@ -107,7 +107,7 @@ DESCRIPTIONS: dict[str, tuple[bytes, dict[str, str]]] = {
     "a text": (b'{"redirect_uris": "https://app.example/cb"}', {}),
     "a number": (b'{"redirect_uris": [1]}', {}),
     "a list within": (b'{"redirect_uris": [["https://app.example/cb"]]}', {}),
-    "too many": (json.dumps({"redirect_uris": [CALLBACK] * 9}).encode(), {}),
+    "too many": (json.dumps({"redirect_uris": [CALLBACK] * 11}).encode(), {}),
     "a name that is no text": (b'{"redirect_uris": ["https://a.b/c"], "client_name": {}}', {}),
     "no object": (b"[]", {}),
     "no JSON": (b"redirect_uris=x", {}),
@@ -190,6 +190,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
             *("{url}/tools", "{url}/ui", "{url}/mcp?x=1", "{url}/mcp#x", "{url}/mcp/../tools"),
             *(
                 "{url}/mcp/p/",
+                "{url}/mcp/p/reader?x",
+                "{url}/mcp/p/reader#x",
+                "{url}/mcp/p/?x",
                 "{url}/mcp//",
                 "{url}/mcp/search/x/y",
                 "",

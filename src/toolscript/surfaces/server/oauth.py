@@ -45,7 +45,7 @@ DAYS = (1, 7, 30, 90, 365)
 """The lifetimes between which the owner chooses."""
 MAX_STATE_CHARS = 2_000
 MAX_SEALED_CHARS = 8_000
-_DOOR = re.compile(rf"/mcp(?:/p/[^/]+)?(?:/(?:{'|'.join(OPTION['exposure'].choices)}))?/?")
+_DOOR = re.compile(rf"/mcp(?:/p/[^/?#]+)?(?:/(?:{'|'.join(OPTION['exposure'].choices)}))?/?")
 _PROFILE = re.compile(r"/mcp/p/([^/]+)")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")

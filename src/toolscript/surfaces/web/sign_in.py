@@ -37,7 +37,8 @@ async def create_link(_: App, request: Request) -> Any:
         return error_response(error)
     path = f"{ENTER}?code={_sessions(request).link(access)}"
     oauth: OAuthServer | None = request.app.state.oauth
-    return json_response({"path": path, "origin": oauth.issuer if oauth else ""})
+    is_public = request.app.state.settings.server.public_url is not None
+    return json_response({"path": path, "origin": oauth.issuer if oauth and is_public else ""})
 
 
 @SCREENS.add("POST", "/link/waiting", is_public=True)
