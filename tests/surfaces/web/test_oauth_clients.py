@@ -109,6 +109,12 @@ def program(
 
 
 @pytest.fixture(scope="module")
+def engine() -> Generator[Any]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Generator[Documents]:
     with document_server(tmp_path_factory.mktemp("documents")) as documents:
         yield documents
@@ -116,7 +122,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Generator[Documents]:
 
 @pytest.fixture(scope="module")
 def site(
-    tmp_path_factory: pytest.TempPathFactory, documents: Documents
+    tmp_path_factory: pytest.TempPathFactory, documents: Documents, engine: Any
 ) -> Generator[tuple[Cli, Chromium]]:
     """A gateway, and a browser in which its owner is logged in."""
     home = tmp_path_factory.mktemp("oauth")
@@ -129,10 +135,9 @@ def site(
     with launcher.helper(GATEWAY, str(documents.certificate), env=env):
         until(lambda: cli.records, "the gateway listens")
         try:
-            with launched() as engine:
-                browser = Chromium(engine, cli.record()["url"])
-                browser.log_in(cli("ui", "--print").stdout.strip())
-                yield cli, browser
+            browser = Chromium(engine, cli.record()["url"])
+            browser.log_in(cli("ui", "--print").stdout.strip())
+            yield cli, browser
         finally:
             stop_all([cli.record()["pid"]])
 
@@ -246,7 +251,7 @@ def _listens(port: int) -> bool:
 
 @pytest.mark.requirement("http:oauth")
 @pytest.mark.skipif(not CADDY.exists(), reason="PyPI has no Caddy for this system")
-def test_it_logs_in_over_https_at_the_public_address(tmp_path: Path) -> None:
+def test_it_logs_in_over_https_at_the_public_address(tmp_path: Path, engine: Any) -> None:
     """As claude.ai does: a proxy with HTTPS stands before a gateway on the loopback address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -256,10 +261,7 @@ def test_it_logs_in_over_https_at_the_public_address(tmp_path: Path) -> None:
     cli.configure(files=Scripted(tmp_path)(READ_FILE))
     url = cli.start_gateway("--oauth")
     try:
-        with (
-            https_proxy(tmp_path, port, url.removeprefix("http://")) as certificate,
-            launched() as engine,
-        ):
+        with https_proxy(tmp_path, port, url.removeprefix("http://")) as certificate:
             link = cli("ui", "--print").stdout.strip()
             assert link.startswith(f"{public}/ui/enter?code=")
             context = engine.new_context(ignore_https_errors=True)
