@@ -44,7 +44,7 @@ from benchmarks.model_side.peers import FastMcp
 from toolscript.text.token_estimate import estimated_tokens
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVERS = ROOT / ".servers"
+SERVERS = (ROOT / ".servers").resolve()
 _PAGE = b"<html><body><h1>Gateways</h1>" + b"<p>One of many words about tools.</p>" * 40
 _HITS = 5
 _Json: TypeAlias = dict[str, Any]
@@ -157,8 +157,8 @@ def _page() -> Generator[str]:
 
 
 @contextmanager
-def demo_gateway() -> Generator[tuple[Started, Path]]:
-    """A gateway over a copy of the demo's files, and the folder of the files."""
+def demo_gateway(**environ: str) -> Generator[tuple[Started, Path]]:
+    """A gateway over a copy of the demo's files, with more variables, and the files' folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in ("workspace", "data"):
@@ -167,7 +167,7 @@ def demo_gateway() -> Generator[tuple[Started, Path]]:
         for part in ("workspace", "data"):
             text = text.replace(f"{SERVERS}/{part}", f"{folder}/{part}")
         (folder / "config.json").write_text(text, "utf-8")
-        with gateway(folder, TOOLSCRIPT_SEARCH_MODEL="bundled") as started:
+        with gateway(folder, TOOLSCRIPT_SEARCH_MODEL="bundled", **environ) as started:
             yield started, folder / "workspace"
 
 

@@ -1,10 +1,12 @@
 """`benchmarks.model_side`: its tasks, and what its scripted model notices."""
 
 import argparse
+import ast
 import re
 from pathlib import Path
 
 from benchmarks.model_side.__main__ import Count, Shown, Step, tasks
+from benchmarks.model_side.script_tasks import TASKS, script_of
 
 TOOL = re.compile(r"[a-z]+__[\w-]+")
 
@@ -37,3 +39,16 @@ def test_tokens_are_counted_by_kind() -> None:
     count.add("calls", {"é": 1})
     count.add("list", [])
     assert count.tokens == {"calls": 5, "list": 1}
+
+
+def test_every_script_calls_tools_by_their_parameters() -> None:
+    """A script that called nothing would cost nothing as a chain."""
+    assert len(TASKS) == 40
+    for goal in TASKS:
+        script = script_of(goal, "/files")
+        tree = compile(script, goal, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        assert isinstance(tree, ast.Module)
+        assert isinstance(tree.body[-1], ast.Expr), goal
+        assert re.search(r"await .*tools\.\w+\.\w+\(|= \[tools\.\w+", script, re.DOTALL), goal
+        assert "WORK" not in script
+        assert "COUNT" not in script
