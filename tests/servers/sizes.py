@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from toolscript.testing.scripted_server import JsonObject, ScriptedServer, text_result
 
 KINDS = ("text", "json", "table", "images", "several", "error", "structured", "binary")
+_MAX_IMAGE = 200_000
 _WORDS = ["", "a", "row", "naïve", "数", "x" * 70, "\t", '"quoted"', "\\", "🙂"]
 
 
@@ -76,7 +77,10 @@ def _rows(chance: random.Random, size: int) -> list[JsonObject]:
 
 
 def _image(chance: random.Random, size: int) -> JsonObject:
-    sides = struct.pack(">II", chance.randint(1, 3000), chance.randint(1, 3000))
+    # The SDK's client takes no event of more than 1 MiB: a larger image has more pixels than any
+    # model may be shown.
+    most = 3000 if size < _MAX_IMAGE else 20_000
+    sides = struct.pack(">II", chance.randint(most // 2, most), chance.randint(1, 3000))
     head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + sides
     data = base64.b64encode(head + bytes(max(0, size * 3 // 4 - len(head)))).decode()
     return {"type": "image", "mimeType": "image/png", "data": data}
