@@ -212,6 +212,22 @@ def test_an_endless_script_does_not_hold_up_the_gateway(cli: Cli) -> None:
     )
 
 
+def test_exec_runs_a_file_in_python_by_the_gateway(cli: Cli) -> None:
+    """As a model's script, but its outcome is printed whole."""
+    (cli.home / "count.py").write_text(
+        'rows = (await tools.my_files.rows())["rows"]\nprint("counted")\nlen(rows)'
+    )
+    done = cli("exec", "count.py")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "counted\n5000\n", "")
+    (cli.home / "wrong.py").write_text("await tools.my_files.echo()")
+    done = cli("exec", "wrong.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "line 1: No argument provided for required parameter `n`" in done.stderr
+    done = cli("exec", "count.py", "--class", "read")
+    assert done.returncode != 0
+    assert "--filter and --class are for TypeScript" in done.stderr
+
+
 def test_scripts_are_off_unless_turned_on(tmp_path: Path) -> None:
     cli = Cli(tmp_path, FUZZY)
     cli.configure(s=Scripted(tmp_path)(tool("echo")))

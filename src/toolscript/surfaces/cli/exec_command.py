@@ -1,5 +1,6 @@
 """``toolscript exec``."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from toolscript.errors import InputError
 from toolscript.surfaces.cli.approval_prompt import answering
 from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, run
+from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.options import class_option, settings_options
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.surfaces.cli.types_command import filter_option
+from toolscript.text.display import harmless
+from toolscript.text.wire_constants import RUN
 
 
 @click.command("exec")
@@ -22,20 +26,37 @@ from toolscript.surfaces.cli.types_command import filter_option
 @class_option
 @settings_options("exec_timeout_s", "exec_memory_mib", "profile", "config", "data_dir")
 def execute(file: Path, names: tuple[str, ...], tool_class: str | None, **flags: Any) -> int:
-    """Run the TypeScript in FILE (- is standard input) against the running gateway.
+    """Run the script in FILE (- is standard input) against the running gateway.
 
-    The script imports the tools with: import { tools } from "toolscript". It can
-    only call them: it has no files, no environment and no other address.
+    TypeScript imports the tools with: import { tools } from "toolscript". A file
+    that ends in .py is run by the gateway, as a model's script, with its limits. A
+    script can only call tools: it has no files, no environment and no address.
     """
     settings = load_settings(flags)
     name, script = _read(file)
     client = gateway(flags)
+    if file.suffix == ".py":
+        if names or tool_class:
+            raise InputError("--filter and --class are for TypeScript; leave them out for Python")
+        with answering(client):
+            return _run_python(client, script)
     parameters = [*(("filter", name) for name in names), ("compact", 1), ("json", 1)]
     answer = client.get("/runtime/tools.ts", parameters)
     modules = {"script.ts": script, "toolscript.ts": answer["module"]}
     stdin = None if str(file) == "-" else sys.stdin.buffer
     with ToolProxy(client, answer["tools"], tool_class) as proxy, answering(client):
         return run(modules, name, proxy, settings.exec, stdin)
+
+
+def _run_python(client: RemoteClient, script: str) -> int:
+    """Has the gateway run a script; prints its outcome and returns the exit code."""
+    params = {"name": RUN, "arguments": {"script": script}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    result = client.post("/message", json.dumps(request).encode())["result"]
+    failed = bool(result.get("isError"))
+    for block in result["content"]:
+        click.echo(harmless(block["text"]), err=failed)
+    return int(failed)
 
 
 def _read(file: Path) -> tuple[str, str]:
