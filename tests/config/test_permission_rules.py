@@ -226,6 +226,8 @@ def test_a_server_with_a_wrong_rule_is_not_used(tmp_path: Path) -> None:
         {"permisions": {"*": "deny"}},
         {"skils": [], "Profile": {}},
         {"profiles": {"a": []}},
+        {"profiles": {"a": {"servers": ["ok"]}}},
+        {"profiles": {"a": {"tools": ["ok"], "description": "for a review"}}},
         {"profiles": {"a": {"permissions": {"x": "deny"}}}},
     ],
 )

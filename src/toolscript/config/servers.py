@@ -302,7 +302,11 @@ def _profiles(path: Path, document: dict[str, Any]) -> dict[str, Profile]:
                 'or an object such as {"tools": ["git"], "permissions": {}}'
             )
         profile = cast("dict[str, Any]", {"tools": value} if isinstance(value, list) else value)
-        if mistake := misspelt(profile, _PROFILE_KEYS):
+        unknown = [key for key in profile if key not in _PROFILE_KEYS]
+        if unknown:  # which the profile's author took for a limit
+            mistake = misspelt(profile, _PROFILE_KEYS) or (
+                f"the key {unknown[0][:60]!r} is not known; use {' or '.join(_PROFILE_KEYS)}"
+            )
             raise ConfigSyntaxError(encodable(f"{path}: {place}: {mistake}"))
         try:
             names = profile.get("tools")
