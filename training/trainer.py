@@ -30,6 +30,9 @@ class Recipe:
     """Questions about one server that stand together in a batch."""
     everyday: int = 3
     """So many times an epoch asks each everyday sentence: they are few."""
+    most_steps: int = 200
+    """The training ends after so many steps, while the learning rate still falls as if it went on
+    to the end of the last epoch."""
     learning_rate: float = 5e-5
     warm_up: float = 0.1
     """The share of the steps in which the learning rate rises; it then falls to zero."""
@@ -77,7 +80,7 @@ class Trainer:
     @property
     def steps(self) -> int:
         """How many steps the training has."""
-        return len(self._batches)
+        return min(len(self._batches), self._recipe.most_steps)
 
     def run(self, progress: Callable[[int, float], None]) -> None:
         """Train to the end; ``progress`` gets the number of steps done and the loss."""
