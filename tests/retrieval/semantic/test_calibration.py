@@ -90,7 +90,9 @@ def test_a_model_on_another_scale_gives_nearly_the_same_confidences(
 
     there, here = best(Narrow(encoder, part)), best(encoder)
     assert [found[0] for found in there[:4]] == [found[0] for found in here[:4]]
-    np.testing.assert_allclose([s for _, s in there], [s for _, s in here], atol=0.05)
+    scores = np.array([[score for _, score in found] for found in (there, here)])
+    np.testing.assert_allclose(*scores[:, :4], atol=0.05)
+    np.testing.assert_allclose(*scores[:, 4:], atol=0.1)
     assert all(score >= 0.35 for _, score in there[:4])
     assert all(score < 0.35 for _, score in there[4:])
 

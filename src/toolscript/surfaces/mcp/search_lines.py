@@ -11,7 +11,7 @@ from toolscript.text.display import held_line, printable
 from toolscript.text.wire_constants import CALLS, READ
 from toolscript.types import Hit, SearchResult, ServerStatus, tool_id
 
-GOOD_CONFIDENCE = 0.55
+GOOD_CONFIDENCE = 0.58
 """From this confidence of the best hit on, the verdict is "good"; below it "weak".
 
 Of the everyday sentences with the verdict "good", 19 of 20 have a right tool among the first three:
