@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -242,6 +244,27 @@ def test_scripts_are_off_unless_turned_on(tmp_path: Path) -> None:
         talk(f"{url}/mcp/search", work)
     finally:
         stop_all([cli.record()["pid"]])
+
+
+def test_a_gateway_without_the_extra_says_so_at_its_start(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, FUZZY)
+    cli.configure()
+    words = ["toolscript", "gateway", "start", "--foreground", "--scripts", "--port", "0"]
+    start = (
+        "import sys; sys.modules['pydantic_monty'] = None; "  # as if it were not installed
+        f"sys.argv = {words}; from toolscript.surfaces.cli.main import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", start],
+        env=cli.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "which is not installed; install it with: pip install 'toolscript[scripts]'" in line
 
 
 def test_a_script_has_the_rights_of_its_caller(cli: Cli, calls: Callable[[], list[Any]]) -> None:
