@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -82,3 +83,47 @@ def test_each_failure_is_documented() -> None:
     page = (ROOT / "docs/reference/protocol.md").read_text("utf-8")
     for each in FAILURES:
         assert f"{each['reason'].partition(':')[0]}" in page.lower()
+
+
+CLIENT_SCENARIOS = (
+    ("2025-11-25", ("initialize", "tools_call", "sse-retry")),
+    (
+        "2026-07-28",
+        (
+            "tools_call",
+            "request-metadata",
+            "http-standard-headers",
+            "http-custom-headers",
+            "http-invalid-tool-headers",
+            "json-schema-ref-no-deref",
+            "sep-2640-client-verify-digest",
+            "sep-2640-client-verify-size",
+        ),
+    ),
+)
+"""Those about other things than logging in, but for some that want a host with a model."""
+
+
+@pytest.mark.requirement("upstream:transports")
+@pytest.mark.parametrize(("revision", "scenarios"), CLIENT_SCENARIOS)
+def test_a_gateway_is_a_client_that_conforms(
+    tmp_path: Path, revision: str, scenarios: tuple[str, ...]
+) -> None:
+    """upstream:transports: it connects to the suite's servers, and calls their tools."""
+    program = f"{sys.executable} {Path(__file__).with_name('conformance_client.py')}"
+    command = [str(NODE), str(SUITE), "client", "--command", program, "--timeout", "120000"]
+
+    def conforms(scenario: str) -> str:
+        version = () if scenario.startswith("sep-") else ("--spec-version", revision)
+        done = subprocess.run(
+            [*command, "--scenario", scenario, *version],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=4 * PATIENCE_S,
+            check=False,
+        )
+        return f"{scenario}: {done.stdout[-3000:]}" if done.returncode else ""
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [*filter(None, pool.map(conforms, scenarios))] == []

@@ -10,6 +10,7 @@ import mcp_types
 import msgspec
 from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp_types.methods import validate_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
@@ -76,10 +77,20 @@ async def list_tools(session: ClientSession, spec: ServerSpec) -> Listing:
                 rejected.append(f"{_name_of(entry)}: {error}")
             else:
                 tools[tool.name] = tool
+                _mirror_arguments(session, tool)
             await anyio.lowlevel.checkpoint()
     rejected += _find_unmatched(spec, tools)
     usable = tuple(tool for name, tool in tools.items() if spec.offers(name))
     return Listing(usable, tuple(rejected), fresh_s(_version(session), lifetimes_ms))
+
+
+def _mirror_arguments(session: ClientSession, tool: ToolSpec) -> None:
+    """Has calls of a tool repeat the arguments in headers that its schema names, over HTTP.
+
+    The session does so by itself for listings that it checks as a whole.
+    """
+    maps = session._x_mcp_header_maps  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the SDK has no other way
+    maps[tool.name] = x_mcp_header_map(tool.input_schema)
 
 
 def fresh_s(protocol: str, lifetimes_ms: Sequence[Any]) -> float:
@@ -162,6 +173,9 @@ def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, 
         raise _RejectedToolError(f"{where}: {first['msg']}") from None
     except _UNREADABLE as error:
         raise _RejectedToolError(f"it cannot be read: {error}") from None
+    checks = _version(session) in MODERN_PROTOCOL_VERSIONS and not is_deep(raw["inputSchema"])
+    if checks and (mistake := find_invalid_x_mcp_header(raw["inputSchema"])):
+        raise _RejectedToolError(printable(mistake, 200))
     return ToolSpec(
         server=spec.name,
         name=raw["name"],
