@@ -39,7 +39,8 @@ def _content(kind: str, size: int, chance: random.Random) -> list[JsonObject]:
         resource = {"uri": "file:///x", "mimeType": "application/pdf", "blob": blob}
         return [{"type": "resource", "resource": resource}]
     if kind in {"json", "structured"}:
-        return [_text(json.dumps(_rows(chance, size), indent=chance.choice([None, 2])))]
+        rows = _rows(chance, size if kind == "json" else size // 2)
+        return [_text(json.dumps(rows, indent=chance.choice([None, 2])))]
     table = (f"{n}\t{n * size}\tcell {n}" for n in range(size // 24))
     return [_text("\n".join(table) if kind == "table" else _prose(chance, size))]
 
