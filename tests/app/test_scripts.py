@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from toolscript.app.base import ScriptDoor, ScriptOutcome
-from toolscript.app.scripts import MAX_SCRIPT_CHARS, ScriptLimits, Scripts
+from toolscript.app.script_sandbox import MAX_SCRIPT_CHARS, ScriptLimits, Scripts
 from toolscript.errors import ArgumentsError, DeniedError, SandboxError, UpstreamError
 from toolscript.types import ToolSpec
 

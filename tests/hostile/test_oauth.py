@@ -35,8 +35,13 @@ from tests.surfaces.web.browser import Answer, Browser
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import SecretKey
 from toolscript.errors import InputError
-from toolscript.surfaces.server.oauth import CODE_S, REQUEST_S, OAuthError, OAuthServer
-from toolscript.surfaces.server.oauth_clients import ClientDocuments, is_public
+from toolscript.surfaces.server.authorization_server import (
+    CODE_S,
+    REQUEST_S,
+    OAuthError,
+    OAuthServer,
+)
+from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments, is_public
 
 EVIL = "https://evil.example/callback"
 JSON = "application/json"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.app.test_scripts import ALL, GRANTED, Door, sandbox
 from tests.support import child_processes
-from toolscript.app.scripts import ScriptLimits, Scripts
+from toolscript.app.script_sandbox import ScriptLimits, Scripts
 from toolscript.errors import ToolscriptError
 
 SECRET = "a-secret-of-the-environment"  # noqa: S105 - not one that opens anything

@@ -9,7 +9,7 @@ import sys
 
 from toolscript.config.settings import load_settings
 from toolscript.surfaces.http.gateway_process import serve
-from toolscript.surfaces.server.oauth_clients import ClientDocuments
+from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments
 from toolscript.surfaces.web.screens import page_routes
 
 

@@ -1,4 +1,4 @@
-"""Runs scripts once there are any: the sandbox is of an extra, and imported late."""
+"""Runs scripts of models; imports their sandbox, which needs an extra, for the first one."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from toolscript.errors import ConfigError
 from toolscript.types import BUILTIN
 
 if TYPE_CHECKING:
-    from toolscript.app.scripts import Scripts
+    from toolscript.app.script_sandbox import Scripts
 
 
 class ScriptRunner:
@@ -53,7 +53,7 @@ class ScriptRunner:
 
     def _load(self) -> "Scripts":
         try:
-            from toolscript.app.scripts import ScriptLimits, Scripts  # noqa: PLC0415 - of an extra
+            from toolscript.app.script_sandbox import ScriptLimits, Scripts  # noqa: PLC0415 - of an extra
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"scripts need {error.name}, which is not installed; install it with: "

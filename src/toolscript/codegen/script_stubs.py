@@ -1,4 +1,4 @@
-"""Writes the declarations and the beginning of a script: the tools that it can call."""
+"""Writes the type declarations, and the code before a script, by which it can call tools."""
 
 import re
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Scripts that the user has stored, which models call like tools: files below the data directory.
 
 A script begins with front matter, as a skill does: ``name``, ``description``, ``parameters`` (a
-JSON Schema), and ``class``, the most that its calls may do. Its tools are those of the server
-`SERVER`, so they are found, pinned and held like any other server's. A tool's annotations have the
-digest of its text: a changed text is a changed definition.
+JSON Schema), and ``class``, the class of tools that it may call at most. The scripts are the tools
+of the server `SERVER`, so they are found, pinned and held like any other server's. The annotations
+of each tool include the digest of its text: a changed text is a changed definition.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Tools of the same name in several servers: which comes first, and which are twins."""
+"""Orders tools that share a name across servers, and tells which of them mean the same (twins)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -5,8 +5,8 @@ import anyio
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.skills.file_digests import FileDigests
 from toolscript.skills.skill_feed import SkillFeed
+from toolscript.skills.skill_manifests import FileDigests
 
 
 class SkillService:

@@ -1,6 +1,6 @@
 """The server of the stored scripts: it lists them as tools, and answers a call with the script.
 
-The door that the call came by runs the script, since its calls are the caller's.
+The surface that received the call runs the script, because its calls are the caller's.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Lists the skills that a server serves (SEP-2640), in the form of tools: see `ToolSpec`.
 
-Their files are not read: a file is compared with its digest when a model asks for it.
+Listing reads no file of a skill: each is compared with its digest when a model asks for it.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The routes of OAuth that programs ask: metadata, registration and tokens."""
+"""The routes of OAuth that clients call themselves: metadata, registration and tokens."""
 
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl
@@ -9,8 +9,7 @@ from starlette.routing import Route
 
 from toolscript.config.settings import CLIENT_DOCUMENT
 from toolscript.errors import InputError
-from toolscript.surfaces.server.error_answers import json_response
-from toolscript.surfaces.server.oauth import (
+from toolscript.surfaces.server.authorization_server import (
     METADATA,
     REGISTER,
     RESOURCE,
@@ -19,6 +18,7 @@ from toolscript.surfaces.server.oauth import (
     OAuthError,
     OAuthServer,
 )
+from toolscript.surfaces.server.error_answers import json_response
 from toolscript.text.display import printable
 
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"

@@ -64,9 +64,9 @@ from toolscript.surfaces.server.authentication import (
     access_of,
     grant_of,
 )
+from toolscript.surfaces.server.authorization_server import OAuthServer
 from toolscript.surfaces.server.error_answers import error_response, json_response, refusal
 from toolscript.surfaces.server.error_codes import codes_of
-from toolscript.surfaces.server.oauth import OAuthServer
 from toolscript.surfaces.server.page_sessions import PAGE, PageSessions
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher

@@ -43,11 +43,11 @@ from toolscript.retrieval.profiles import (
     TOOL_SEARCH,
     RequestDefaults,
 )
-from toolscript.surfaces.mcp import meta_tools, script_door, search_lines, wire
+from toolscript.surfaces.mcp import meta_tools, script_caller, search_lines, wire
 from toolscript.surfaces.mcp.meta_tools import allow_long_results
 from toolscript.surfaces.mcp.result_references import PATH, References
 from toolscript.surfaces.mcp.result_truncation import shorten
-from toolscript.surfaces.mcp.script_door import ScriptCaller
+from toolscript.surfaces.mcp.script_caller import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.server.audit_log import audited
@@ -380,7 +380,7 @@ class ToolEndpoint:
             partial(self._read_for_script, own),
         )
         outcome = await self._app.scripts.run(script, self._catalogue(own), door, arguments)
-        return script_door.of_script(outcome)
+        return script_caller.script_result(outcome)
 
     async def _call_for_script(
         self, context: RequestContext, tool: str, arguments: _Raw
@@ -388,12 +388,12 @@ class ToolEndpoint:
         result = await self._call_tool(
             tool, arguments, context, context.classes, is_listed=False, is_whole=True
         )
-        return await script_door.of_call(tool, result)
+        return await script_caller.read_value(tool, result)
 
     async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
         given = check_arguments(SEARCH, _SCHEMAS[SEARCH], {"query": query, "limit": limit})
         request = _request(dict(given), context, SHORT_SEARCH)
-        return script_door.of_search(await self._app.search(request, context.session.history))
+        return script_caller.write_found(await self._app.search(request, context.session.history))
 
     async def _read_for_script(self, context: RequestContext, handle: str, path: str) -> str:
         reference = {REFERENCE: handle, PATH: path}

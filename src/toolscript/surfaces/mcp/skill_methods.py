@@ -1,4 +1,4 @@
-"""Serves skills to clients that know the extension for them (SEP-2640), and nothing else of ours.
+"""Serves skills to clients that know the extension for them (SEP-2640), beside our meta tools.
 
 A skill of a folder is at ``skill://skills/NAME``, one of a server at ``skill://SERVER/PATH``.
 """
@@ -13,9 +13,9 @@ from msgspec import to_builtins
 
 from toolscript.app.application import App
 from toolscript.errors import UnknownNameError
-from toolscript.skills.file_digests import conforms
 from toolscript.skills.scanner import MANIFEST, Skill
 from toolscript.skills.server_skills import ServerSkill
+from toolscript.skills.skill_manifests import conforms
 from toolscript.surfaces.mcp.endpoint import RequestContext
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.text.display import printable

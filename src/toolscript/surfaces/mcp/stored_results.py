@@ -1,4 +1,4 @@
-"""Stores results that are too long for a model, and reads them on: as a tool, and as a resource."""
+"""Stores results that are too long for a model; a tool and a resource serve the rest."""
 
 import logging
 from typing import Any, TypeAlias

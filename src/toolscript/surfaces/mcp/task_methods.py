@@ -1,4 +1,4 @@
-"""Answers a client's requests about the tasks as which servers continue long calls (SEP-2663).
+"""Answers a client's requests about tasks, which servers make of long calls (SEP-2663).
 
 A client that does not know tasks waits for the result of its call instead: see
 `gateway.upstream.task_polling`.

@@ -39,7 +39,7 @@ from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.types import ANONYMOUS, EVERYTHING, Grant
 
 if TYPE_CHECKING:
-    from toolscript.surfaces.server.oauth import OAuthServer
+    from toolscript.surfaces.server.authorization_server import OAuthServer
 
 log = logging.getLogger(__name__)
 PROFILE_HEADER = "toolscript-profile"

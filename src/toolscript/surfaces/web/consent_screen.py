@@ -12,8 +12,8 @@ from toolscript.app.application import App
 from toolscript.config.permission_rules import check_profile
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.surfaces.server.authentication import access_of
-from toolscript.surfaces.server.oauth import DAYS, OAuthServer
-from toolscript.surfaces.server.oauth_clients import host_of, is_loopback
+from toolscript.surfaces.server.authorization_server import DAYS, OAuthServer
+from toolscript.surfaces.server.oauth_client_metadata import host_of, is_loopback
 from toolscript.surfaces.server.page_sessions import CONSENT, PAGE
 from toolscript.surfaces.web.rendering import rendered
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of

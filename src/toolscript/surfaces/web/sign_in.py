@@ -9,8 +9,8 @@ from starlette.responses import Response
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server.authentication import Access, access_of
+from toolscript.surfaces.server.authorization_server import OAuthServer
 from toolscript.surfaces.server.error_answers import error_response, json_response
-from toolscript.surfaces.server.oauth import OAuthServer
 from toolscript.surfaces.server.page_sessions import (
     ENTER,
     PAGE,

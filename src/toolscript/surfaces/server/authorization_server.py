@@ -24,7 +24,7 @@ from toolscript.config.access_tokens import TokenStore, grant_for
 from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, TokenFileError
-from toolscript.surfaces.server.oauth_clients import (
+from toolscript.surfaces.server.oauth_client_metadata import (
     ClientDocuments,
     OAuthClient,
     host_of,

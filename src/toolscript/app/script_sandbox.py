@@ -2,9 +2,9 @@
 
 The sandbox is Monty, an interpreter in a process of its own, with a fresh process for each script.
 A script is first checked against the declarations of the tools that it names; then it runs in
-steps: at each call it stands still while this process calls the tool, by a function that the
-caller of `Scripts.run` gives, and so with exactly the rights of that caller. No step of it runs on
-the event loop. Needs the extra ``scripts``.
+steps: at each call it pauses while this process calls the tool through the `ScriptDoor` that
+`Scripts.run` was given, so a script has exactly the rights of its caller. No step runs on the event
+loop. The sandbox needs the extra ``scripts``.
 """
 
 import os

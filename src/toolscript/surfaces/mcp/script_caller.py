@@ -1,4 +1,4 @@
-"""The caller that servers see behind a script, and the results that it and its model get."""
+"""The caller that servers see behind a script; the values that the script and its model get."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +46,7 @@ class _Result(msgspec.Struct):
     isError: bool | None = None  # noqa: N815
 
 
-async def of_call(tool: str, result: Mapping[str, Any]) -> tuple[str, bool]:
+async def read_value(tool: str, result: Mapping[str, Any]) -> tuple[str, bool]:
     """Returns the value of a call, and whether it may be JSON.
 
     That is its structured content, else its texts, else its blocks. Raises `UpstreamError` if the
@@ -76,7 +76,7 @@ def _read(text: bytes) -> tuple[str, bool, bool]:
     return said, said.lstrip()[:1] in {"{", "["}, False
 
 
-def of_search(found: Found) -> str:
+def write_found(found: Found) -> str:
     """Returns the tools that a search has found, as JSON."""
     rows: list[dict[str, Any]] = []
     for hit in found.result.hits:
@@ -92,7 +92,7 @@ def of_search(found: Found) -> str:
     return msgspec.json.encode(rows).decode()
 
 
-def of_script(outcome: ScriptOutcome) -> dict[str, Any]:
+def script_result(outcome: ScriptOutcome) -> dict[str, Any]:
     """Returns the outcome of a script as a result of MCP."""
     content = [{"type": "text", "text": text} for text in outcome.texts]
     return {"content": content, **({"isError": True} if outcome.failed else {})}
