@@ -34,7 +34,8 @@ _LAZY = {"TOOLSCRIPT_START": "lazy", "TOOLSCRIPT_IDLE_TIMEOUT": str(_IDLE_S)}
 _KINDS = ("http", "http", "session", "newest")
 _RECOVERY_S = 60.0
 _MORE_MIB = 16.0
-"""So much more memory after the second half than after the first is no growth: caches fill."""
+"""So much more memory after the second half than after the first is no growth: caches fill.
+In a short run the halves differ by modules that are imported with the first calls, too."""
 _MORE_DESCRIPTORS = 5
 _WORKING = {"ready", "resting"}
 
@@ -145,7 +146,7 @@ def test_the_gateway_lives_on_whatever_its_servers_do(
     assert servers.hit, "no server that ran was killed or stopped"
     assert calm[-1].processes <= (0 if resting else calm[0].processes)
     assert growth(calm, "descriptors") <= _MORE_DESCRIPTORS
-    assert growth(calm, "memory_mib") <= _MORE_MIB
+    assert growth(calm, "memory_mib") <= (_MORE_MIB if effort.scale >= 1 else 2 * _MORE_MIB)
     assert not living(tmp_path), "processes outlived the gateway"
     # Whether a call fails while its server is away depends on how soon that is back; and in the
     # usual run other tests want the processor.

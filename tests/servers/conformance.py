@@ -12,7 +12,7 @@ from typing import Any
 
 # The program starts without site-packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from toolscript.testing.scripted_server import JsonObject, ScriptedServer
+from toolscript.testing.server_program import JsonObject, ScriptedServer
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJ"

@@ -60,7 +60,7 @@ from typing import Any
 
 # The program starts without site-packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from toolscript.testing.scripted_server import JsonObject, ScriptedServer, text_result
+from toolscript.testing.server_program import JsonObject, ScriptedServer, text_result
 
 _CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 _LIST_CHANGED = {"method": "notifications/tools/list_changed"}

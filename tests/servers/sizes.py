@@ -15,7 +15,7 @@ from typing import Any
 
 # The program starts without site-packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from toolscript.testing.scripted_server import JsonObject, ScriptedServer, text_result
+from toolscript.testing.server_program import JsonObject, ScriptedServer, text_result
 
 KINDS = ("text", "json", "table", "images", "several", "error", "structured", "binary")
 _MAX_IMAGE = 200_000

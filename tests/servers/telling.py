@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from tests.hostile.redaction_corpus import spellings
 
-from toolscript.testing.scripted_server import JsonObject, ScriptedServer, text_result
+from toolscript.testing.server_program import JsonObject, ScriptedServer, text_result
 
 VALUES = {name: value for name, value in os.environ.items() if name.startswith("STORED_")}
 LINES = [line for value in VALUES.values() for line in spellings(value).values()]

@@ -37,9 +37,9 @@ def scripted_server(*tools: object, **script: Any) -> dict[str, Any]:
     Args:
         tools: What it lists; see `tool`.
         script: How it answers, such as ``results={"add": {"content": []}}``: the keys are
-            described in ``scripted_server.py`` beside this file.
+            described in ``server_program.py`` beside this file.
     """
-    program = Path(__file__).with_name("scripted_server.py")
+    program = Path(__file__).with_name("server_program.py")
     script = {"tools": list(tools), **script}
     return {"command": sys.executable, "args": ["-S", "-E", str(program), json.dumps(script)]}
 

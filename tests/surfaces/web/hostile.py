@@ -109,7 +109,7 @@ def hostile_gateway(home: Path) -> Generator[tuple[Cli, str]]:
     cli = Cli(home, {**FUZZY, "TOOLSCRIPT_LOG_ARGUMENTS": "true"})
     script, program = home / "script.json", home / "server.py"
     script.write_text(json.dumps({"tools": hostile_tools(), "results": hostile_results()}))
-    scripted = Path(module.__code__.co_filename).with_name("scripted_server.py")
+    scripted = Path(module.__code__.co_filename).with_name("server_program.py")
     program.write_text(
         "import sys\nfrom pathlib import Path\n"
         f"sys.argv[1:] = [Path({str(script)!r}).read_text()]\n"

@@ -1,7 +1,7 @@
 """Reads how a client of OAuth describes itself: in a document at its address, or to register.
 
-Both have the same members (RFC 7591). Nobody checks what a client says of itself, except the host
-of its document and the addresses to which an answer may go.
+Both have the same members (RFC 7591). The text is a client's own: nothing of it is checked but the
+host of its document and the addresses to which an answer may go.
 """
 
 import ipaddress

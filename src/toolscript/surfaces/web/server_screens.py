@@ -148,4 +148,5 @@ async def _measure(
         for status in catalogue.servers()
         if name in {None, status.name}
     ]
-    return listed, call_figures(page.calls, lambda call: call.server)
+    figures = call_figures(page.calls, lambda call: call.server)
+    return listed, {each.name: figures[each.name] for each in listed if each.name in figures}
