@@ -30,8 +30,8 @@ from toolscript.text.token_estimate import BYTES_PER_TOKEN, image_tokens
 from toolscript.types import EVERYTHING, RESULT_LIMIT
 
 _FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
-_MAX_SIZE = 14_000_000
-"""A call takes results of 16 million characters, as JSON; quotes and line feeds count twice."""
+_MAX_SIZE = 11_000_000
+"""A call takes results of 16 million characters, as JSON: a table has a third more than its size."""
 _GROWTH_MIB = 32
 _HANDLE = re.compile(r'{"\$result": "([\w-]+)"}')
 
