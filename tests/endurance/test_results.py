@@ -31,7 +31,7 @@ from toolscript.types import EVERYTHING, RESULT_LIMIT
 
 _FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
 _MAX_SIZE = 11_000_000
-"""A call takes results of 16 million characters, as JSON: a table has a third more than its size."""
+"""A call takes results of 16 million characters as JSON; a table has a third more than its size."""
 _GROWTH_MIB = 32
 _HANDLE = re.compile(r'{"\$result": "([\w-]+)"}')
 
