@@ -6,6 +6,7 @@ of the setting. ``cryptography`` is imported when the first value is sealed or r
 
 import logging
 import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,18 @@ class SecretKey:
                 continue
         return None
 
+    def seal_text(self, content: bytes, purpose: bytes) -> str:
+        """Returns ``content`` sealed as a text that may stand in an address."""
+        return _encode(self.seal(content, purpose))
+
+    def read_text(self, text: str, purpose: bytes) -> bytes | None:
+        """Returns the content of a text of `seal_text`; None for one that is written otherwise."""
+        try:
+            sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        except ValueError:
+            return None
+        return self.read(sealed, purpose) if _encode(sealed) == text else None
+
     @cached_property
     def _ciphers(self) -> "list[AESGCM]":
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
@@ -62,6 +75,10 @@ class SecretKey:
             return kdf.derive(text.encode())
 
         return [AESGCM(derived(text)) for text in self._texts]
+
+
+def _encode(sealed: bytes) -> str:
+    return urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
 def session_key(server: ServerSettings, data_dir: Path, config_key: str) -> SecretKey:

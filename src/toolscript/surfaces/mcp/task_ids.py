@@ -4,9 +4,7 @@ An id says which tool was called, for whom, and how the tool's server calls the 
 is good after a restart, and in every gateway with the same key.
 """
 
-import binascii
 import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import msgspec
 
@@ -42,17 +40,13 @@ class TaskIds:
 
     def seal(self, task: Task) -> str:
         """Returns the id of a task for its client."""
-        sealed = urlsafe_b64encode(self._key.seal(msgspec.json.encode(task), _PURPOSE)).decode()
+        sealed = self._key.seal_text(msgspec.json.encode(task), _PURPOSE)
         return f"{self._replica}.{sealed}" if self._replica else sealed
 
     def read(self, identifier: str, holder: str) -> Task | None:
         """Returns the task of an id; None if the id is another holder's, forged or damaged."""
         if len(identifier) > _MAX_CHARS:
             return None
-        try:
-            sealed = urlsafe_b64decode(identifier.rpartition(".")[2])
-        except (binascii.Error, ValueError):
-            return None
-        content = self._key.read(sealed, _PURPOSE)
+        content = self._key.read_text(identifier.rpartition(".")[2], _PURPOSE)
         task = None if content is None else msgspec.json.decode(content, type=Task)
         return task if task is not None and task.holder == holder else None
