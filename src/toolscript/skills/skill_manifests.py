@@ -11,7 +11,7 @@ from toolscript.errors import SkillError
 from toolscript.skills.confined_reader import ConfinedReader, FileEntry, Stamp
 from toolscript.skills.front_matter import read_every_field
 from toolscript.skills.scanner import MANIFEST, Skill, is_manifest
-from toolscript.types import SkillFile, SkillManifest
+from toolscript.types import FileDigest, SkillManifest
 
 MAX_FILES, MAX_BYTES = 512, 16 * 1024 * 1024
 """The limits that the extension sets for one skill."""
@@ -28,7 +28,7 @@ class FileDigests:
     """The digests of local files, each remembered for as long as the file stays as it is."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[Stamp, SkillFile, dict[str, Any]]] = {}
+        self._known: dict[tuple[str, str], tuple[Stamp, FileDigest, dict[str, Any]]] = {}
 
     def manifests(
         self, skills: Sequence[Skill], may_read: Callable[[str, str], bool]
@@ -73,7 +73,7 @@ class FileDigests:
         }
         return SkillManifest(fields, digests)
 
-    def _file(self, root: str, found: FileEntry) -> tuple[SkillFile, dict[str, Any]] | None:
+    def _file(self, root: str, found: FileEntry) -> tuple[FileDigest, dict[str, Any]] | None:
         """Returns a file's digest, and the front matter of a ``SKILL.md``; None if unreadable."""
         known = self._known.get((root, found.path))
         if known is None or known[0] != found.stamp:
@@ -85,6 +85,6 @@ class FileDigests:
             if is_manifest(found.path):
                 text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
                 fields = read_every_field(text)
-            file = SkillFile(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))
+            file = FileDigest(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))
             known = self._known[root, found.path] = stamp, file, fields
         return known[1:]

@@ -72,7 +72,7 @@ def is_older(accepted_at: int, other: int) -> bool:
     return accepted_at > 0 and (other == 0 or accepted_at + SAME_AGE_S < other)
 
 
-class SkillFile(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileDigest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of a skill's file, as its server states it."""
 
     digest: str
@@ -86,7 +86,7 @@ class SkillManifest(msgspec.Struct, frozen=True):
 
     frontmatter: dict[str, Any]
     """Every field of its ``SKILL.md``."""
-    files: dict[str, SkillFile]
+    files: dict[str, FileDigest]
     """All of its files, by their paths below its folder, spelled as in a URI."""
 
 

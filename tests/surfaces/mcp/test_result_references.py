@@ -1,4 +1,4 @@
-"""References to stored results in the arguments of a call."""
+"""ResultReferences to stored results in the arguments of a call."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from toolscript.errors import ArgumentsError, UnknownNameError
 from toolscript.surfaces.mcp.result_references import (
     MAX_CHARS,
     MAX_REFERENCES,
-    References,
+    ResultReferences,
 )
 from toolscript.surfaces.mcp.result_truncation import StoredResult
 
@@ -58,7 +58,7 @@ def reference(handle: str, path: str = "") -> dict[str, str]:
 def test_a_reference_stands_for_a_part_of_a_result(given: Any, expected: Any) -> None:
     arguments = {"a": given, "b": None}
     before = json.dumps(arguments)
-    references = References(arguments)
+    references = ResultReferences(arguments)
     assert bool(references) == (given != expected)
     assert references.replace(load) == {"a": expected, "b": None}
     assert json.dumps(arguments) == before
@@ -79,7 +79,7 @@ def test_a_reference_stands_for_a_part_of_a_result(given: Any, expected: Any) ->
 )
 def test_a_wrong_reference_is_one_line(given: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
-        References({"a": given}).replace(load)
+        ResultReferences({"a": given}).replace(load)
 
 
 @pytest.mark.parametrize("mode", MODES)

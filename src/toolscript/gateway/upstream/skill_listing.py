@@ -15,7 +15,7 @@ from toolscript.gateway.upstream.tool_listing import MAX_FRESH_S, Listing, fresh
 from toolscript.text.display import printable
 from toolscript.text.names import deceptive_name
 from toolscript.text.wire_constants import SKILLS_EXTENSION
-from toolscript.types import ServerSpec, SkillFile, SkillManifest, ToolSpec
+from toolscript.types import FileDigest, ServerSpec, SkillManifest, ToolSpec
 
 MANIFEST = "SKILL.md"
 MAX_PAGES, MAX_SKILLS = 100, 2000
@@ -112,7 +112,7 @@ def _read(server: str, raw: Any, size: int, most: int) -> ToolSpec:
         raise ValueError(f"its name {disguise}")
     root = entry.uri.removesuffix(MANIFEST)
     files = {
-        each.uri.removeprefix(root): SkillFile(each.digest, each.size)
+        each.uri.removeprefix(root): FileDigest(each.digest, each.size)
         for each in sorted(entry.resources, key=lambda each: each.uri)
         if each.uri.startswith(root) and _DIGEST.fullmatch(each.digest)
     }

@@ -45,7 +45,7 @@ from toolscript.retrieval.profiles import (
 )
 from toolscript.surfaces.mcp import meta_tools, script_caller, search_lines, wire
 from toolscript.surfaces.mcp.meta_tools import allow_long_results
-from toolscript.surfaces.mcp.result_references import PATH, References
+from toolscript.surfaces.mcp.result_references import PATH, ResultReferences
 from toolscript.surfaces.mcp.result_truncation import shorten
 from toolscript.surfaces.mcp.script_caller import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
@@ -402,7 +402,7 @@ class ToolEndpoint:
 
     async def _resolve(self, arguments: _Raw, context: RequestContext) -> _Raw:
         """Returns arguments in which parts of stored results have the places of references."""
-        references = References(arguments)
+        references = ResultReferences(arguments)
         if not references:
             return arguments
         load = partial(self.results.load, context.owner)

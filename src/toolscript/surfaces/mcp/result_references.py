@@ -24,10 +24,10 @@ MAX_CHARS = 16_000_000
 """Maximum length of the values that take their places in one call."""
 _PART_BYTES = 256 * 1024
 _MAX_DEPTH = 64
-"""References in deeper values stay as they are."""
+"""ResultReferences in deeper values stay as they are."""
 
 
-class References:
+class ResultReferences:
     """The arguments of one call with references to stored results; false if there are none.
 
     Args:

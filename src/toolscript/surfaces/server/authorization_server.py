@@ -25,8 +25,8 @@ from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError, TokenFileError
 from toolscript.surfaces.server.oauth_client_metadata import (
+    ClientDescription,
     ClientDocuments,
-    OAuthClient,
     host_of,
     read_client,
 )
@@ -170,7 +170,7 @@ class OAuthServer:
         Raises `InputError` for a description that cannot be used.
         """
         client = read_client(content)
-        sealed = self._seal("client", OAuthClient(client.redirect_uris, client.name))
+        sealed = self._seal("client", ClientDescription(client.redirect_uris, client.name))
         return {
             "client_id": _REGISTERED + sealed,
             "client_id_issued_at": int(self._clock()),
@@ -219,7 +219,7 @@ class OAuthServer:
             int(self._clock()) + REQUEST_S,
         )
 
-    async def _client(self, client_id: str) -> OAuthClient:
+    async def _client(self, client_id: str) -> ClientDescription:
         if not client_id.startswith(_REGISTERED):
             return await self._documents.fetch(client_id)
         client = self._read_client(client_id)
@@ -227,8 +227,8 @@ class OAuthServer:
             raise InputError("this client is not registered here; remove it there, and add it anew")
         return client
 
-    def _read_client(self, client_id: str) -> OAuthClient | None:
-        return self._open("client", client_id.removeprefix(_REGISTERED), OAuthClient)
+    def _read_client(self, client_id: str) -> ClientDescription | None:
+        return self._open("client", client_id.removeprefix(_REGISTERED), ClientDescription)
 
     def _is_own(self, resource: str) -> bool:
         path = resource.removeprefix(self.issuer)

@@ -38,7 +38,7 @@ _OK = 200
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
+class ClientDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """A client as it describes itself; other members count for nothing."""
 
     redirect_uris: tuple[str, ...]
@@ -64,10 +64,10 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
         return is_loopback(uri) and _portless(uri) in map(_portless, self.redirect_uris)
 
 
-def read_client(content: bytes) -> OAuthClient:
+def read_client(content: bytes) -> ClientDescription:
     """Returns a client; raises `InputError` if this describes none, or has unusable addresses."""
     try:
-        client = msgspec.json.decode(content, type=OAuthClient)
+        client = msgspec.json.decode(content, type=ClientDescription)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         why = printable(str(error), 200)
         raise InputError(f"the client's description cannot be read: {why}") from None
@@ -147,7 +147,7 @@ class ClientDocuments:
         self._may_ask = may_ask
         self._tls = tls
 
-    async def fetch(self, client_id: str) -> OAuthClient:
+    async def fetch(self, client_id: str) -> ClientDescription:
         """Returns the client whose id is the address of its document.
 
         Raises `InputError` if there is no such document, or none that may be fetched or believed.
