@@ -17,7 +17,7 @@ from benchmarks.quality import datasets
 from benchmarks.quality.datasets import DataError
 from benchmarks.quality.own import semantic
 from toolscript.config.settings import OPTION
-from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.engine import NEAREST, SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.surfaces.mcp.search_lines import GOOD_CONFIDENCE
 from toolscript.types import Document, SearchRequest, ToolSpec
@@ -53,6 +53,12 @@ class Answer(NamedTuple):
     def is_among(self, first: int) -> bool:
         """Whether a right tool is among the first that are shown."""
         return not self.hidden and 0 < self.place <= first
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a right tool is named: among the first, or with "none" among the nearest."""
+        first = NEAREST if self.verdict == "none" else VERDICT_DEPTH
+        return 0 < self.place <= first and (self.verdict == "none" or not self.hidden)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,6 +104,7 @@ def summarize(answers: Sequence[Answer]) -> dict[str, Any]:
         "sentences": len(answers),
         **{f"first {n}": _share(asked, lambda a, n=n: a.is_among(n)) for n in FIRST},
         "hidden": _share(asked, lambda a: a.hidden),
+        "named": _share(asked, lambda a: a.is_named),
         "off-topic, none": _share(off_topic, lambda a: a.verdict == "none"),
         "good": precision("good", lambda a: a.is_among(VERDICT_DEPTH)),
         "weak": precision("weak", lambda a: a.is_among(VERDICT_DEPTH)),

@@ -13,12 +13,12 @@ from tests.signals import Delighted, signal_of
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.errors import QueryError, RangeError
-from toolscript.retrieval.engine import SearchEngine
+from toolscript.retrieval.engine import NEAREST, SearchEngine
 from toolscript.retrieval.fusion import DECIMALS
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.text.words import words
-from toolscript.types import Document, Grant, Hit, SearchRequest, SearchResult
+from toolscript.types import Document, Grant, SearchRequest, SearchResult
 
 MakeEngine = Callable[..., SearchEngine]
 
@@ -324,7 +324,7 @@ def test_gibberish_and_what_is_off_topic_finds_nothing(engine: SearchEngine, tex
     """search:calibrated"""
     result = ask(engine, text)
     assert result.hits == ()
-    assert result.below is None or result.below.score < 0.35
+    assert all(hit.score < 0.35 for hit in result.nearest)
 
 
 # Reasons
@@ -419,21 +419,20 @@ def test_the_best_of_many_are_the_first_of_all(
 
 
 @pytest.mark.requirement("search:none")
-def test_where_nothing_passes_the_best_below_the_threshold_is_named(engine: SearchEngine) -> None:
+def test_if_nothing_passes_the_three_best_are_named(engine: SearchEngine) -> None:
     """search:none"""
-    result = ask(engine, "rename a document", threshold=0.99)
+    result = ask(engine, "rename a document", threshold=0.99, limit=1)
     assert result.hits == ()
-    assert isinstance(result.below, Hit)
-    best = max(everything(engine, "rename a document").items(), key=lambda pair: pair[1])
-    assert (result.below.document.id, result.below.score) == best
-    assert result.below.reason.startswith("Semantic similarity")
+    best = [*everything(engine, "rename a document").items()][:NEAREST]
+    assert [(hit.document.id, hit.score) for hit in result.nearest] == best
+    assert result.nearest[0].reason.startswith("Semantic similarity")
 
 
 @pytest.mark.requirement("search:none")
 def test_where_something_passes_nothing_below_is_named(engine: SearchEngine) -> None:
     """search:none"""
     assert ask(engine, "rename a document").hits
-    assert ask(engine, "rename a document").below is None
+    assert ask(engine, "rename a document").nearest == ()
 
 
 @pytest.mark.requirement("search:none")
@@ -442,7 +441,7 @@ def test_where_nothing_scores_at_all_nothing_is_named(
 ) -> None:
     """search:none"""
     result = ask(make_engine(documents, with_model=no_model), "qqqq")
-    assert (result.hits, result.below) == ((), None)
+    assert (result.hits, result.nearest) == ((), ())
 
 
 @pytest.mark.requirement("search:filter")
@@ -615,7 +614,7 @@ def test_the_order_of_the_documents_changes_no_score_and_no_order(
 
 def test_an_empty_engine_finds_nothing(make_engine: MakeEngine) -> None:
     result = ask(make_engine([]), "read a file", threshold=0)
-    assert (result.hits, result.below) == ((), None)
+    assert (result.hits, result.nearest) == ((), ())
 
 
 @pytest.mark.requirement("upstream:live")
@@ -808,7 +807,7 @@ def test_any_script_is_searched_and_what_shares_its_words_is_found(
     )
     assert ids(ask(make_engine([*documents, mine]), text))[0] == "x__t"
     found = ask(make_engine(documents), text)
-    assert found.hits or found.below is None or found.below.score < 0.35
+    assert found.hits or all(hit.score < 0.35 for hit in found.nearest)
 
 
 # Sense

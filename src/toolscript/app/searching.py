@@ -1,6 +1,6 @@
 """Searches of tools and skills. `Found` is the answer that every surface shows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from toolscript.errors import NotReadyError
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
 from toolscript.graph.session_history import SessionHistory
+from toolscript.retrieval.engine import NEAREST
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.tracing import span
@@ -91,7 +92,7 @@ class Searches:
             current.set_attribute("toolscript.degraded", bool(result.degraded))
         if history is not None and not request.skills:
             history.record_search(request.text, [hit.document.id for hit in result.hits])
-        shown = (*result.hits, result.below, result.why and result.why.hit)
+        shown = (*result.hits, *result.nearest, result.why and result.why.hit)
         tools = catalogue.tools_by_id(hit.document.id for hit in shown if hit)
         # A tool may have been withdrawn while the search went on.
         hits = [hit for hit in result.hits if hit.document.parent_id or hit.document.id in tools]
@@ -132,14 +133,15 @@ class Searches:
 
 def _merge(tools: SearchResult, skills: SearchResult) -> SearchResult:
     """Returns two results as one list by (−score, id): both scores are on the same scale."""
-    hits = sorted(
-        (*tools.hits, *skills.hits),
-        key=lambda hit: (-hit.score, hit.document.parent_id or hit.document.id),
-    )[: tools.limit]
-    nearest = [hit for hit in (tools.below, skills.below) if hit and not hits]
+    hits = _best((*tools.hits, *skills.hits), tools.limit)
     return replace(
         tools,
-        hits=tuple(hits),
-        below=max(nearest, key=lambda hit: hit.score, default=None),
+        hits=hits,
+        nearest=() if hits else _best((*tools.nearest, *skills.nearest), NEAREST),
         degraded=tuple(dict.fromkeys((*tools.degraded, *skills.degraded))),
     )
+
+
+def _best(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
+    best = sorted(hits, key=lambda hit: (-hit.score, hit.document.parent_id or hit.document.id))
+    return tuple(best[:limit])

@@ -44,6 +44,8 @@ from toolscript.text.words import compact, words
 from toolscript.tracing import span
 from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
 
+NEAREST = 3
+"""Number of hits below the threshold that are named if no hit passes it."""
 MAX_TIED_PASSAGES = 50
 """The number of passages that score alike whose words are compared."""
 
@@ -126,12 +128,12 @@ class SearchEngine:
                     trace.apply(step)
         parents = trace.state.corpus.parent_rows
         candidates = best_per_parent(trace.reachable, parents, trace.scores)
-        rows, below = select(trace, candidates, self._accepted_at)
+        rows, nearest = select(trace, candidates, self._accepted_at)
         return SearchResult(
             hits=tuple(hit(trace, row) for row in rows),
             limit=trace.limit,
             threshold=trace.threshold,
-            below=None if below is None else hit(trace, below),
+            nearest=tuple(hit(trace, row) for row in nearest),
             degraded=(
                 *([state.degraded] if state.degraded else []),
                 *(
@@ -220,17 +222,16 @@ def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floatin
 
 def select(
     trace: Trace, candidates: Rows, accepted_at: AcceptedAt | None = None
-) -> tuple[list[int], int | None]:
-    """The rows of the hits in their order, and the best one that the threshold kept out.
+) -> tuple[list[int], list[int]]:
+    """Returns the rows of the hits, and if there is none the `NEAREST` that the threshold kept out.
 
-    The latter only if there is no hit. Rows are sorted by id already.
+    The best is first; ``candidates`` are sorted by id already.
     """
     surest = trace.surest[candidates]
     passing = candidates[surest >= trace.threshold]
     if passing.size:
-        return _best(trace, passing, trace.limit, accepted_at), None
-    below = _best(trace, candidates[surest > 0], 1, accepted_at)
-    return [], below[0] if below else None
+        return _best(trace, passing, trace.limit, accepted_at), []
+    return [], _best(trace, candidates[surest > 0], NEAREST, accepted_at)
 
 
 def _best(trace: Trace, rows: Rows, limit: int, accepted_at: AcceptedAt | None) -> list[int]:

@@ -210,8 +210,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Best first; at most ``limit``, each with at least the score ``threshold``."""
     limit: int
     threshold: float
-    below: Hit | None = None
-    """The best hit that the threshold kept out, where none passed."""
+    nearest: tuple[Hit, ...] = ()
+    """The best few that the threshold kept out, best first, if no hit passed it."""
     degraded: tuple[str, ...] = ()
     """Which signals did not answer, and why."""
     why: MissExplanation | None = None

@@ -250,7 +250,7 @@ def test_a_model_reads_a_line_for_each_tool(url: str, mode: Mode) -> None:
         assert first == "mail__add(a: number, b: number) [call_tool] Add two numbers"
         assert len(others) <= 5
         verdict, *others = await read(client, "zxqv blorp")
-        assert verdict.startswith("fit: none. No tool here does that.")
+        assert verdict.startswith("fit: none. No tool here surely does that.")
         assert not [line for line in others if "[" in line]
         assert len([line for line in await read(client, "read file", limit=1) if "[" in line]) == 1
 

@@ -147,7 +147,7 @@ def search_answer(
         total_results=len(result.hits),
         threshold=result.threshold,
         limit=result.limit,
-        below=_hit(result.below, known, mark=mark) if result.below else None,
+        below=_hit(result.nearest[0], known, mark=mark) if result.nearest else None,
         degraded=result.degraded,
         not_searched=UNSET
         if found.missing is None

@@ -29,7 +29,7 @@ def of_tools(found: Found, names: Mapping[str, str]) -> str:
     """Returns the answer of a search for tools, and for skills if the result has some.
 
     Args:
-        found: The hits, and the nearest one that is not sure enough.
+        found: The hits, or the nearest ones that are not sure enough.
         names: The names by which models call the tools, by id.
     """
     result, said = found.result, set[str]()
@@ -57,15 +57,12 @@ def _verdict(result: SearchResult, noun: str) -> str:
     if result.hits:
         is_good = result.hits[0].score >= GOOD_CONFIDENCE
         return "fit: good" if is_good else f"fit: weak. {_ADVICE}"
-    verdict = f"fit: none. No {noun} here does that."
-    if result.below is None:
-        return f"{verdict} {_ADVICE}"
-    document = result.below.document
-    return (
-        f"{verdict} The nearest is {printable(document.parent_id or document.id, 128)} with a "
-        f"confidence of {result.below.score:.2f}, and from {result.threshold:.2f} on one is "
-        f"offered. {_ADVICE}"
-    )
+    nearest = [
+        f"{printable(hit.document.parent_id or hit.document.id, 128)} {hit.score:.2f}"
+        for hit in result.nearest
+    ]
+    confidences = f" Confidence of the nearest: {', '.join(nearest)}." if nearest else ""
+    return f"fit: none. No {noun} here surely does that.{confidences} {_ADVICE}"
 
 
 def _tool(tool: KnownTool, name: str, twins: Sequence[str]) -> str:
