@@ -5,16 +5,12 @@ import ssl
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeAlias
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from tests.servers.certificates import make_pair
 
 Answer: TypeAlias = Callable[[BaseHTTPRequestHandler], None]
 
@@ -56,41 +52,11 @@ class Documents:
         return self.url + path
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Returns the files of a certificate for this machine, and of its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "certificate.pem", folder / "key.pem"
-    files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return files
-
-
 @contextmanager
 def document_server(folder: Path) -> Generator[Documents]:
     """Serves for as long as the block lasts; 404 for a path without an answer."""
-    certificate, key = make_certificate(folder)
-    served = Documents("", certificate)
+    pair = make_pair(folder, "documents", "localhost", "127.0.0.1")
+    served = Documents("", pair.file)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -104,7 +70,7 @@ def document_server(folder: Path) -> Generator[Documents]:
             pass
 
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(certificate, key)
+    tls.load_cert_chain(pair.file, pair.key)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         server.socket = tls.wrap_socket(server.socket, server_side=True)

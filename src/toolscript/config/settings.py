@@ -387,6 +387,18 @@ class ServerSettings:
         env="TOOLSCRIPT_OAUTH",
         flag="--oauth",
     )
+    tls_cert: Path | None = _setting(
+        None,
+        "File with the certificate, in PEM, with which the gateway speaks HTTPS.",
+        "TOOLSCRIPT_TLS_CERT",
+        "--tls-cert",
+    )
+    tls_key: Path | None = _setting(
+        None,
+        "File with the private key of that certificate, in PEM, without a passphrase.",
+        "TOOLSCRIPT_TLS_KEY",
+        "--tls-key",
+    )
     public_url: str | None = _setting(
         None,
         "Address at which others reach the gateway, such as https://tools.example.com.",

@@ -20,7 +20,8 @@ from playwright.sync_api import Page, expect
 from tests import launcher
 from tests.clients.driver import PACKAGES, PROGRAMS
 from tests.compilers import NODE
-from tests.servers.documents import Documents, document_server, make_certificate
+from tests.servers.certificates import make_pair
+from tests.servers.documents import Documents, document_server
 from tests.support import FUZZY, PATIENCE_S, READ_FILE, ROOT, Cli, Scripted, stop_all, until
 from tests.surfaces.web.chromium import Chromium, axe_problems, launched, overflow
 
@@ -225,11 +226,11 @@ def test_a_visit_from_another_site_sees_the_question(
 @contextmanager
 def https_proxy(home: Path, port: int, target: str) -> Generator[Path]:
     """The proxy of the guide before a gateway; its certificate."""
-    certificate, key = make_certificate(home)
+    pair = make_pair(home, "proxy", "localhost")
     file = home / "Caddyfile"
     file.write_text(
         "{\nadmin off\nauto_https disable_redirects\n}\n"
-        f"https://localhost:{port} {{\ntls {certificate} {key}\nreverse_proxy {target}\n}}\n"
+        f"https://localhost:{port} {{\ntls {pair.file} {pair.key}\nreverse_proxy {target}\n}}\n"
     )
     env = {"HOME": str(home), "PATH": os.environ["PATH"]}
     command = [CADDY, "run", "--config", file, "--adapter", "caddyfile"]
@@ -239,7 +240,7 @@ def https_proxy(home: Path, port: int, target: str) -> Generator[Path]:
     ):
         try:
             until(lambda: _listens(port), "the proxy listens")
-            yield certificate
+            yield pair.file
         finally:
             process.kill()
 

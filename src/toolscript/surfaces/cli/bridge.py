@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 from urllib.parse import quote
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
@@ -21,6 +21,9 @@ from toolscript.surfaces.cli.gateway_client import error_named, working_director
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
 from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.text.wire_constants import SAFE_META_TOOLS
+
+if TYPE_CHECKING:
+    from toolscript.surfaces.cli.tls_socket import Pin
 
 _Id: TypeAlias = str | int
 _TIMEOUT_S = 30.0
@@ -34,14 +37,30 @@ _CONNECTION_ERRORS = (OSError, ValueError)
 
 
 class Stream:
-    """One connection to a gateway: a request and its response, both open until the end."""
+    """One connection to a gateway: a request and its response, both open until the end.
 
-    def __init__(self, url: str, token: str, path: str, profile: str | None = None) -> None:
+    Args:
+        url: The gateway's address.
+        token: Proves that the caller may ask; empty for none.
+        path: The path of the stream.
+        profile: The profile whose permissions hold as well.
+        pin: The only certificate that counts; None for those of the system.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        path: str,
+        profile: str | None = None,
+        pin: "Pin | None" = None,
+    ) -> None:
         headers = {"Content-Type": "application/x-ndjson"}
         headers["Toolscript-Project"] = quote(working_directory())
         headers |= {"Toolscript-Profile": quote(profile)} if profile else {}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
-        self._exchange = Exchange("POST", url.rstrip("/") + path, headers, None, _TIMEOUT_S)
+        address = url.rstrip("/") + path
+        self._exchange = Exchange("POST", address, headers, None, _TIMEOUT_S, pin=pin)
         if (status := self._exchange.status()) != _OK:
             raise _refusal(status, self._exchange.read())
         self._exchange.socket.settimeout(None)

@@ -8,13 +8,16 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.text.wire_constants import ANSWER_FIELDS
+
+if TYPE_CHECKING:
+    from toolscript.surfaces.cli.tls_socket import Pin
 
 _MISTAKE = 400
 """Statuses from here on are errors."""
@@ -77,17 +80,20 @@ class RemoteClient:
         token: Proves that the caller may ask; None if no gateway needs one.
         project: The folder that counts as the caller's project; empty for none.
         profile: The profile whose permissions hold as well.
+        pin: The only certificate that counts; None for those of the system.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where a gateway is, and who asks it
         self,
         url: str,
         origin: str,
         token: str | None = None,
         project: str = "",
         profile: str | None = None,
+        *,
+        pin: "Pin | None" = None,
     ) -> None:
-        self.url, self.token = url, token
+        self.url, self.token, self._pin = url, token, pin
         self._headers = {"Content-Type": "application/json"}
         self._headers |= {"Authorization": f"Bearer {token}"} if token else {}
         self._headers |= {"Toolscript-Project": quote(project)} if project else {}
@@ -117,9 +123,10 @@ class RemoteClient:
     ) -> Exchange:
         """Sends a request; returns the exchange, whose answer is not read yet.
 
-        Raises `OSError` and `ValueError`; see `Exchange`.
+        Raises `OSError`, `ValueError` and `GatewayError`; see `Exchange`.
         """
-        return Exchange(method, self.url.rstrip("/") + path, self._headers, body, timeout_s)
+        url = self.url.rstrip("/") + path
+        return Exchange(method, url, self._headers, body, timeout_s, pin=self._pin)
 
     def _request(
         self, method: str, path: str, body: bytes, timeout_s: float | None

@@ -41,7 +41,10 @@ def gateway() -> None:
 
 
 @gateway.command()
-@settings_options("host", "port", "exposure", "oauth", "scripts", "model", "config", "data_dir")
+@settings_options(
+    *("host", "port", "tls_cert", "tls_key", "exposure", "oauth", "scripts", "model"),
+    *("config", "data_dir"),
+)
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, for a supervisor.")
 @click.option("--on-demand", is_flag=True, hidden=True)
 def start(foreground: bool, on_demand: bool, **flags: Any) -> None:

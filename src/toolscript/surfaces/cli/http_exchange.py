@@ -6,9 +6,13 @@ httptools, which parses requests in the gateway, parses the answers.
 
 import socket
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+if TYPE_CHECKING:
+    from toolscript.surfaces.cli.tls_socket import Pin, TlsSocket
 
 _PORTS = {"http": 80, "https": 443}
 _PIECE_BYTES = 65_536
@@ -23,6 +27,7 @@ class Exchange:
 
     Every method raises `OSError` for a connection that cannot be made, breaks off or is silent for
     too long, and `ValueError` for an answer that is not HTTP/1.1 or a header with a line break.
+    The constructor raises `GatewayError` for a certificate that does not count.
 
     Args:
         method: Such as ``GET``.
@@ -30,15 +35,18 @@ class Exchange:
         headers: Further headers than ``Host`` and those about the body and the connection.
         body: The body; None if `send` sends it in pieces.
         timeout_s: How long the gateway may be silent, in seconds; None waits for ever.
+        pin: The only certificate that counts; None for those of the system.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a request's parts, and the connection's
         self,
         method: str,
         url: str,
         headers: Mapping[str, str],
         body: bytes | None = b"",
         timeout_s: float | None = None,
+        *,
+        pin: "Pin | None" = None,
     ) -> None:
         parts = urlsplit(url)
         framing = "Transfer-Encoding: chunked" if body is None else f"Content-Length: {len(body)}"
@@ -54,14 +62,14 @@ class Exchange:
         self._status = 0
         self._unread = bytearray()
         self._has_length = self._is_complete = False
-        self.socket = socket.create_connection(address, timeout_s)
+        plain = socket.create_connection(address, timeout_s)
+        self.socket: socket.socket | TlsSocket = plain
         try:
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if parts.scheme == "https":
-                import ssl  # noqa: PLC0415 - a gateway on this machine needs none
+                from toolscript.surfaces.cli import tls_socket  # noqa: PLC0415 - imports ssl
 
-                context = ssl.create_default_context()
-                self.socket = context.wrap_socket(self.socket, server_hostname=address[0])
+                self.socket = tls_socket.TlsSocket(plain, address[0], pin)
             self.socket.sendall(head + (body or b""))
         except BaseException:
             self.close()

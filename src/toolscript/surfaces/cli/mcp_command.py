@@ -7,7 +7,7 @@ import click
 
 from toolscript.config.settings import Settings, load_settings
 from toolscript.surfaces.cli.bridge import Bridge, Stream
-from toolscript.surfaces.cli.connect import record_file, running_gateway
+from toolscript.surfaces.cli.connect import pin_of, record_file, running_gateway
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 from toolscript.surfaces.cli.options import settings_options
@@ -48,7 +48,7 @@ def mcp(alone: bool, **flags: Any) -> None:
                 f"the gateway has version {record.version}, and this is {__version__}; "
                 "to change that: toolscript gateway stop"
             )
-        return Stream(record.url, record.key, path, settings.client.profile)
+        return Stream(record.url, record.key, path, settings.client.profile, pin_of(record))
 
     record = record_file(settings.paths).path
     # In two phases the list is another one after each search.

@@ -23,7 +23,7 @@ from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.secret_key import session_key
 from toolscript.config.servers import Config
-from toolscript.config.settings import DatabaseSettings, ServerSettings, Settings
+from toolscript.config.settings import ServerSettings, Settings
 from toolscript.errors import ConfigError, PortInUseError, UnprotectedError
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.endpoint import Exposure
@@ -86,6 +86,7 @@ def serve(
     keep_heap_small()
     skip_sdk_framework()
     config = load(settings.paths)
+    certificate, tls_name = _read_certificate(settings.server)
     file = GatewayFile(settings.paths.data_dir, config.key)
     with (
         file.lock(),
@@ -96,13 +97,24 @@ def serve(
         documents = documents or ClientDocuments()
         server = _server(settings, config, listening, key, pages, documents, on_demand=on_demand)
         server.idle_s = settings.server.idle_s if on_demand else 0
-        url = _url(listening)
+        url = _url(listening, settings.server)
+        model = settings.embedding.model
+        about = GatewayRecord(url, os.getpid(), __version__, model, key, certificate, tls_name)
         try:
-            file.write(GatewayRecord(url, os.getpid(), __version__, settings.embedding.model, key))
+            file.write(about)
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:
             file.remove()
+
+
+def _read_certificate(server: ServerSettings) -> tuple[str, str]:
+    """Returns the gateway's certificate in PEM, and a name it has; empty without TLS."""
+    if server.tls_cert is None and server.tls_key is None:
+        return "", ""
+    from toolscript.surfaces.server.tls import read_certificate  # noqa: PLC0415 - few need it
+
+    return read_certificate(server.tls_cert, server.tls_key)
 
 
 def _exporting(environ: Mapping[str, str]) -> AbstractContextManager[object]:
@@ -131,9 +143,9 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
     stores = bootstrap.open_stores(settings, config.key)
-    stores.join(_find_address(settings.database, listening))
+    stores.join(_find_address(settings, listening))
     tokens = TokenStore(settings.paths.data_dir, config.key, stores.records("tokens"))
-    public = _public_url(settings.server.public_url)
+    public = _public_url(settings.server)
     if not local and not tokens.protected and not settings.server.oauth:
         raise UnprotectedError(
             f"on {bound} other machines could use every tool; first make a token with: "
@@ -149,7 +161,7 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     if settings.server.oauth:
         if not local and not public:
             raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
-        oauth = OAuthServer(public or _url(listening), sealing, tokens, documents)
+        oauth = OAuthServer(public or _url(listening, settings.server), sealing, tokens, documents)
     app = bootstrap.application(
         settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )
@@ -170,7 +182,7 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
         replication=stores.replication,
         oauth=oauth,
     )
-    return _Server(asgi, app, stats)
+    return _Server(asgi, app, stats, settings.server)
 
 
 def _bounds() -> dict[str, Any]:
@@ -195,7 +207,9 @@ class _Server(uvicorn.Server):
     Objects that exist at the start and when it is first ready are left alone: see `freeze_gc`.
     """
 
-    def __init__(self, asgi: Starlette, app: App, stats: RequestStats) -> None:
+    def __init__(
+        self, asgi: Starlette, app: App, stats: RequestStats, settings: ServerSettings
+    ) -> None:
         config = uvicorn.Config(
             asgi,
             **_bounds(),
@@ -204,6 +218,8 @@ class _Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_STREAMS_S,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
         )
         super().__init__(config)
         self.app = app
@@ -297,20 +313,22 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _find_address(database: DatabaseSettings, listening: socket.socket) -> str:
+def _find_address(settings: Settings, listening: socket.socket) -> str:
     """Returns the address at which the other replicas reach this gateway."""
+    database = settings.database
     is_unspecified = ipaddress.ip_address(listening.getsockname()[0]).is_unspecified
     if database.url and database.replica_url is None and is_unspecified:
         log.warning(
             "the other gateways cannot reach this one: set TOOLSCRIPT_REPLICA_URL to its address"
         )
-    return database.replica_url or _url(listening)
+    return database.replica_url or _url(listening, settings.server)
 
 
-def _public_url(given: str | None) -> str:
+def _public_url(server: ServerSettings) -> str:
     """Returns the public address as browsers write it; empty if there is none."""
-    address = (given or "").casefold().rstrip("/").removesuffix(":443")
-    if given and _PUBLIC.fullmatch(address) is None:
+    address = (server.public_url or "").casefold().rstrip("/").removesuffix(":443")
+    is_wrong = server.tls_cert is not None and address.startswith("http:")
+    if address and (is_wrong or _PUBLIC.fullmatch(address) is None):
         raise ConfigError(
             "TOOLSCRIPT_PUBLIC_URL is not an address that begins with https and ends with the "
             "host or its port; write it like https://tools.example.com"
@@ -318,6 +336,7 @@ def _public_url(given: str | None) -> str:
     return address
 
 
-def _url(listening: socket.socket) -> str:
+def _url(listening: socket.socket, server: ServerSettings) -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if server.tls_cert is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -66,7 +66,7 @@ async def enter(app: App, request: Request) -> Any:
         secret,
         max_age=int(SESSION_S),
         path=PAGE,
-        secure=request.headers.get("x-forwarded-proto") == "https",
+        secure="https" in {request.url.scheme, request.headers.get("x-forwarded-proto")},
         httponly=True,
         samesite="strict",
     )
