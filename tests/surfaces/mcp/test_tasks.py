@@ -59,9 +59,9 @@ async def begin(client: Client, **arguments: Any) -> str:
     return str(answer["taskId"])
 
 
-async def final(client: Client, task: str) -> _Raw:
+async def final(client: Client, task: str, patience_s: float = 30) -> _Raw:
     """Polls a task until it is final."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(patience_s):
         while True:
             state = await ask(client, "tasks/get", taskId=task)
             assert (state["taskId"], state["resultType"]) == (task, "complete")
