@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from training import published_model
-from training.onnx_graph import build_model
+from training.onnx_graph import build_float_model, build_model
 from training.published_model import sha256
 from training.trainer import Recipe
 
@@ -19,6 +19,8 @@ WORK = Path(__file__).resolve().parents[1] / ".training"
 PUBLISHED, WEIGHTS = "published", "model.safetensors"
 COPIED = ("config.json", "tokenizer.json")
 MODEL_FILE = "onnx/model_quantized.onnx"
+FLOAT_FILE = "onnx/model_dequantized.onnx"
+"""The graph for accelerators, with the matrices of the file beside it."""
 PROVENANCE = "PROVENANCE.json"
 TOOLS = ("numpy", "onnx", "safetensors", "tokenizers", "torch", "transformers")
 
@@ -37,6 +39,9 @@ def write(folder: Path, source: Path, weights: Path, training: dict[str, Any]) -
     built = {name: (source / name).read_bytes() for name in COPIED}
     trained = weights.read_bytes()
     built[MODEL_FILE] = build_model(config, trained, properties)
+    built[FLOAT_FILE] = build_float_model(
+        config, trained, properties, built[MODEL_FILE], Path(MODEL_FILE).name
+    )
     for name, data in built.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)

@@ -1,6 +1,10 @@
-"""Writes the int8 ONNX graph of the bundled model from weights in full precision.
+"""Writes the ONNX graphs of the bundled model from weights in full precision.
 
-The graph is written node by node instead of being traced from PyTorch. That keeps
+The one for processors has int8 matrices and rounds activations to bytes while it runs. The one for
+accelerators, which lack such operators, multiplies in float32: it has no matrices of its own, but
+refers to those in the first one's file, which are scaled back when a session starts.
+
+A graph is written node by node instead of being traced from PyTorch. That keeps
 the build small, lets every weight be quantised with the precision it needs, and
 makes the result depend on element-wise arithmetic alone, so that the same weights
 give the same bytes. The nodes are the fused operators that onnxruntime would
@@ -50,6 +54,8 @@ def quantise(weight: Floats, axis: int, limit: int) -> tuple[Bytes, Floats]:
 class Graph:
     """Collects the nodes and constants of the graph."""
 
+    is_float: bool = False
+    """Whether products are computed in float32, without rounding the activations."""
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
 
@@ -72,11 +78,14 @@ class Graph:
 
 @dataclass(frozen=True)
 class Rows:
-    """The names of an activation rounded to bytes: its steps, scale per row and zero point."""
+    """The names of an activation rounded to bytes: its steps, scale per row and zero point.
+
+    In a graph that does not round, the activation itself and two empty names.
+    """
 
     steps: str
-    scale: str
-    zero: str
+    scale: str = ""
+    zero: str = ""
 
 
 def add_table(graph: Graph, name: str, table: Floats) -> tuple[str, str]:
@@ -140,6 +149,8 @@ def add_rows(graph: Graph, name: str, value: str) -> Rows:
     DynamicQuantizeLinear would take one scale for the whole batch. Then a single large entry
     costs all tokens precision, and a text's vector depends on the texts it is batched with.
     """
+    if graph.is_float:
+        return Rows(value)
     size = graph.add("Abs", [value], f"{name}.size")
     peak = graph.add("ReduceMax", [size], f"{name}.peak", axes=[-1], keepdims=1)
     return add_rounding(graph, name, value, peak, zero=128)
@@ -149,6 +160,8 @@ def add_gelu_rows(graph: Graph, name: str, value: str) -> Rows:
     """Round the result of GELU to bytes above its floor, with one scale per token."""
     shift = graph.constant("gelu_shift", -GELU_FLOOR)
     raised = graph.add("Add", [value, shift], f"{name}.raised")
+    if graph.is_float:
+        return Rows(raised)
     peak = graph.add("ReduceMax", [raised], f"{name}.peak", axes=[-1], keepdims=1)
     return add_rounding(graph, name, raised, peak, zero=0)
 
@@ -166,6 +179,11 @@ def add_product(graph: Graph, name: str, rows: Rows, weight: Floats) -> str:
     steps, scale = quantise(weight, axis=0, limit=MATMUL_LIMIT)
     stored = graph.constant(f"{name}.weight", steps)
     scales = graph.constant(f"{name}.weight_scale", scale)
+    if graph.is_float:
+        # ONNX Runtime computes both once, when the session starts.
+        floats = graph.add("Cast", [stored], f"{name}.weight_floats", to=TensorProto.FLOAT)
+        matrix = graph.add("Mul", [floats, scales], f"{name}.matrix")
+        return graph.add("MatMul", [rows.steps, matrix], name)
     zeros = graph.constant(f"{name}.weight_zero", np.zeros(scale.shape, np.int8))
     one = graph.constant("one", np.float32(1))
     inputs = [rows.steps, stored, one, scales, rows.zero, zeros]
@@ -256,9 +274,11 @@ def add_encoder(graph: Graph, tensors: Tensors, config: dict[str, Any]) -> None:
     graph.nodes[-1].output[0] = "last_hidden_state"
 
 
-def build_graph(tensors: Tensors, config: dict[str, Any]) -> onnx.GraphProto:
+def build_graph(
+    tensors: Tensors, config: dict[str, Any], *, is_float: bool = False
+) -> onnx.GraphProto:
     """Write the graph with the names and shapes that models of this kind have on the hub."""
-    graph = Graph()
+    graph = Graph(is_float)
     add_encoder(graph, tensors, config)
     shape = ["batch", "sequence"]
     inputs = [
@@ -277,11 +297,39 @@ def build_model(config: dict[str, Any], weights: bytes, properties: dict[str, st
 
     ``properties`` are stored beside the graph: where the weights come from, and their licence.
     """
-    graph = build_graph(float_tensors(weights), config)
+    model = _model(build_graph(float_tensors(weights), config), properties)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def build_float_model(
+    config: dict[str, Any], weights: bytes, properties: dict[str, str], quantised: bytes, file: str
+) -> bytes:
+    """Returns the model for accelerators, whose int8 arrays lie in another model's file.
+
+    Args:
+        config: The network's sizes.
+        weights: The content of the safetensors file.
+        properties: Stored beside the graph.
+        quantised: The content of the other model's file, from `build_model`.
+        file: The name of that file, in the same folder.
+    """
+    model = _model(build_graph(float_tensors(weights), config, is_float=True), properties)
+    for constant in model.graph.initializer:
+        if constant.data_type == TensorProto.INT8:
+            data = constant.raw_data
+            place = {"location": file, "offset": quantised.index(data), "length": len(data)}
+            constant.ClearField("raw_data")
+            constant.data_location = TensorProto.EXTERNAL
+            for key, value in place.items():
+                constant.external_data.add(key=key, value=str(value))
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _model(graph: onnx.GraphProto, properties: dict[str, str]) -> onnx.ModelProto:
     opsets = [helper.make_opsetid("", ONNX_OPSET), helper.make_opsetid(FUSED, 1)]
     model = helper.make_model(
         graph, opset_imports=opsets, ir_version=ONNX_IR, producer_name="toolscript"
     )
     helper.set_model_props(model, properties)
     onnx.checker.check_model(model)
-    return bytes(model.SerializeToString(deterministic=True))
+    return model

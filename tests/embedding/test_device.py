@@ -1,15 +1,22 @@
 import logging
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 import pytest
+from tokenizers import Tokenizer
 
 from tests.embedding.conftest import TinyModel
-from toolscript.embedding.device import CPU, choose, offered, running_on
+from toolscript.embedding.base import unit_rows
+from toolscript.embedding.device import CPU, WITHOUT_INT8, choose, offered, running_on
 from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, LazyModel, lazy
-from toolscript.embedding.model_layout import find_weights, has_choice
+from toolscript.embedding.model_layout import find_float_graph, find_weights, has_choice
 from toolscript.embedding.models import ModelSpec
 from toolscript.embedding.onnx import OnnxEncoder
 from toolscript.errors import DeviceError, ModelError
+
+ort: Any = onnxruntime  # its types are incomplete
 
 CUDA, MIGRAPHX, ROCM = (f"{n}ExecutionProvider" for n in ("CUDA", "MIGraphX", "ROCM"))
 COREML, DML, AZURE = (f"{n}ExecutionProvider" for n in ("CoreML", "Dml", "Azure"))
@@ -138,6 +145,35 @@ def test_the_weights_depend_on_the_device(tmp_path: Path) -> None:
     (tmp_path / "onnx" / "model.onnx").unlink()
     with pytest.raises(ModelError, match="neither"):
         find_weights(tmp_path)
+
+
+def test_cuda_and_rocm_compute_the_bundled_model_in_floats() -> None:
+    """model:device: with the same vectors, so that the cache of one device serves the others."""
+    assert {CUDA, ROCM} == WITHOUT_INT8
+    weights = find_weights(BUNDLED_FOLDER, gpu=True)
+    floats = find_float_graph(weights)
+    assert (weights.name, floats.name) == ("model_quantized.onnx", "model_dequantized.onnx")
+    tokenizer: Any = Tokenizer.from_file(str(BUNDLED_FOLDER / "tokenizer.json"))
+    tokenizer.no_padding()
+    for text in ("commit my changes", "what happened here since friday", "Reads a file. " * 20):
+        ids = np.array([tokenizer.encode(text).ids])
+        mask = np.ones_like(ids)
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids * 0}
+        exact, rounded = (
+            unit_rows(ort.InferenceSession(str(file)).run(None, feed)[0].mean(axis=1))
+            for file in (floats, weights)
+        )
+        assert exact[0] @ rounded[0] > 0.995
+
+
+def test_only_int8_weights_have_a_graph_in_floats(tmp_path: Path) -> None:
+    """model:device"""
+    (tmp_path / "onnx").mkdir()
+    weights = tmp_path / "onnx" / "model_quantized.onnx"
+    assert find_float_graph(weights) == weights
+    (tmp_path / "onnx" / "model_dequantized.onnx").write_bytes(b"")
+    assert find_float_graph(weights).name == "model_dequantized.onnx"
+    assert find_float_graph(weights.with_name("model.onnx")).name == "model.onnx"
 
 
 def test_the_bundled_model_has_one_file_for_all_devices() -> None:

@@ -14,6 +14,8 @@ ACCELERATORS = {
     "DmlExecutionProvider": "directml",
 }
 """Our names of ONNX Runtime's providers, best first."""
+WITHOUT_INT8 = frozenset({"CUDAExecutionProvider", "ROCMExecutionProvider"})
+"""Accelerators that compute a graph in floats, and leave one in int8 to the processor."""
 
 
 def choose(asked: str, offered: Sequence[str]) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ _QUANTIZED, _HALF, _WHOLE = "onnx/model_quantized.onnx", "onnx/model_fp16.onnx",
 ON_CPU = (_QUANTIZED, _WHOLE)
 ON_GPU = (_HALF, _WHOLE, _QUANTIZED)
 """Accelerators are slow at int8: the operators of dynamic quantisation run on the processor."""
+_FLOAT_GRAPH = "model_dequantized.onnx"
+"""A graph that computes in floats with the int8 weights beside it, scaled back at its start."""
 _MAX_TOKENS = 512
 """Longer texts are cut, even if a model could read more."""
 _MAX_JSON_BYTES = 1024 * 1024
@@ -40,6 +42,12 @@ def find_weights(folder: Path, *, gpu: bool = False) -> Path:
         if is_file(folder / name):
             return folder / name
     raise ModelError(f"model folder {folder} has neither {' nor '.join(names)}")
+
+
+def find_float_graph(weights: Path) -> Path:
+    """Returns the graph that computes in floats with int8 weights; without one, the weights."""
+    graph = weights.with_name(_FLOAT_GRAPH)
+    return graph if weights.match(_QUANTIZED) and is_file(graph) else weights
 
 
 def has_choice(folder: Path) -> bool:

@@ -19,7 +19,7 @@ from tokenizers import Encoding, Tokenizer
 
 from toolscript.embedding import device as devices
 from toolscript.embedding.base import Vectors, unit_rows
-from toolscript.embedding.model_layout import find_weights, vectors_name
+from toolscript.embedding.model_layout import find_float_graph, find_weights, vectors_name
 from toolscript.embedding.models import ModelSpec
 from toolscript.errors import ModelError
 
@@ -63,15 +63,11 @@ class OnnxEncoder:
     def __init__(
         self, folder: Path, spec: ModelSpec, threads: int = 1, device: str = "cpu"
     ) -> None:
-        providers = devices.choose(device, devices.offered())
-        weights = find_weights(folder, gpu=providers[0] != devices.CPU)
         self._spec = spec
         self._tokenizer_file = folder / "tokenizer.json"
         self._tokenizer = _tokenizer(self._tokenizer_file, spec.max_tokens)
         self._encode(_PROBE)
-        self._words = _WordTable.find(weights, spec, self._tokenizer)
-        self._session = _any_session(weights, threads or 1, providers, device, self._words)
-        self.device = devices.running_on(device, self._session.get_providers())
+        weights = self._start(folder, devices.choose(device, devices.offered()), threads, device)
         log.debug("%s runs on %s (asked for: %s)", weights, self.device, device)
         self._batch = BATCH_TEXTS if self.device == "cpu" else BATCH_ON_GPU
         shares = threads == 0 and self.device == "cpu"
@@ -83,6 +79,25 @@ class OnnxEncoder:
         self.name = vectors_name(spec, weights)
         self.model = spec.name
         self.dim = spec.dimensions
+
+    def _start(self, folder: Path, providers: Sequence[str], threads: int, device: str) -> Path:
+        """Makes the session, on the processor if no other works; returns the weights."""
+        is_gpu = providers[0] != devices.CPU
+        weights = find_weights(folder, gpu=is_gpu)
+        is_float = providers[0] in devices.WITHOUT_INT8
+        graph = find_float_graph(weights) if is_float else weights
+        self._words = None if is_gpu else _WordTable.find(weights, self._spec, self._tokenizer)
+        try:
+            self._session = _session(graph, threads or 1, providers, self._words)
+        except ModelError as error:
+            if device != "auto" or not is_gpu:
+                raise
+            log.debug("%s could not be started: %s", providers[0], error)
+            return self._start(folder, (devices.CPU,), threads, device)
+        self.device = devices.running_on(device, self._session.get_providers())
+        if is_gpu and self.device == "cpu":
+            return self._start(folder, (devices.CPU,), threads, device)
+        return weights
 
     def documents(self, texts: Sequence[str]) -> Vectors:
         """See `Encoder.documents`."""
@@ -239,23 +254,6 @@ def _refusing(path: Path) -> Generator[None]:
         raise ModelError(f"{path} is no usable tokenizer: {_first_line(error)}") from None
 
 
-def _any_session(
-    weights: Path,
-    threads: int,
-    providers: Sequence[str],
-    device: str,
-    words: _WordTable | None,
-) -> Any:
-    """Returns a session on the first provider, or on the processor if that may be instead."""
-    try:
-        return _session(weights, threads, providers, words)
-    except ModelError as error:
-        if device != "auto" or providers[0] == devices.CPU:
-            raise
-        log.debug("%s could not be started: %s", providers[0], error)
-        return _session(weights, threads, (devices.CPU,), words)
-
-
 def _session(
     weights: Path, threads: int, providers: Sequence[str], words: _WordTable | None
 ) -> Any:
@@ -268,7 +266,7 @@ def _session(
     # Threads that spin while they wait burn the cores of everything beside us.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    if words and providers[0] == devices.CPU:
+    if words:
         options.add_initializer(_WORD_TABLE, words.value)
     try:
         return ort.InferenceSession(
