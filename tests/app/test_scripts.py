@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from toolscript.app.base import ScriptDoor, ScriptOutcome
-from toolscript.app.script_sandbox import MAX_SCRIPT_CHARS, ScriptLimits, Scripts
+from toolscript.app.script_sandbox import MAX_OPEN, MAX_SCRIPT_CHARS, ScriptLimits, Scripts
 from toolscript.errors import ArgumentsError, DeniedError, SandboxError, UpstreamError
 from toolscript.types import ToolSpec
 
@@ -223,6 +223,30 @@ def test_an_error_says_its_line_and_what_was_called(scripts: Scripts) -> None:
     assert outcome == ScriptOutcome(
         ["so far", "line 3, after 1 call: ZeroDivisionError: division by zero"], failed=True
     )
+
+
+def test_scripts_that_wait_for_people_hold_up_no_other(scripts: Scripts) -> None:
+    async def work() -> None:
+        answered, asked = anyio.Event(), anyio.Semaphore(0)
+
+        async def ask(tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+            del tool, arguments
+            asked.release()
+            await answered.wait()
+            return "yes", False
+
+        waiting = Door().functions._replace(call=ask)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MAX_OPEN - 1):
+                drop = "await tools.db.drop()"
+                tasks.start_soon(scripts.run, drop, ALL, GRANTED, waiting)
+            for _ in range(MAX_OPEN - 1):
+                await asked.acquire()
+            outcome = await scripts.run("1 + 1", ALL, GRANTED, Door().functions)
+            assert outcome.texts == ["2"]
+            answered.set()
+
+    anyio.run(work)
 
 
 def test_a_script_that_is_cancelled_ends_at_once(scripts: Scripts) -> None:
