@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from toolscript.config.permission_rules import Profile, RuleError, decide, rules_of, sources_for
+from toolscript.config.permission_rules import (
+    PermissionProfile,
+    RuleError,
+    decide,
+    rules_of,
+    sources_for,
+)
 from toolscript.config.servers import load_config
 from toolscript.errors import ConfigSyntaxError
 from toolscript.gateway.definitions.order_only_changes import definition_digest
@@ -163,7 +169,9 @@ def _decided(sources: list[tuple[PermissionRule, ...]]) -> Decision:
 
 def test_a_profile_that_is_not_configured_denies_everything() -> None:
     grant = Grant(servers=("*",), profiles=("careful", "gone"))
-    sources = sources_for(((),), {"careful": Profile(rules_of({"*": "allow"}, "careful"))}, grant)
+    sources = sources_for(
+        ((),), {"careful": PermissionProfile(rules_of({"*": "allow"}, "careful"))}, grant
+    )
     rule = decide(sources, "git__status", "read")
     assert rule is not None
     assert (rule.decision, "'gone', which is not configured" in rule.origin) == ("deny", True)

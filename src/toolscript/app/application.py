@@ -34,7 +34,7 @@ from toolscript.gateway.base import Caller, DatabaseState
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.live_index import Feed, LiveIndex
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.skills.service import SkillService
@@ -165,7 +165,7 @@ class App:
         return self._index.feed, self._skills.feed
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> SearchProfile:
         """The settings of a search of tools whose request has none of its own."""
         return self._index.engine.profile
 

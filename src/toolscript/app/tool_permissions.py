@@ -8,7 +8,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from toolscript.config.permission_rules import (
-    Profile,
+    PermissionProfile,
     decide,
     default_decision,
     literal,
@@ -47,7 +47,7 @@ class ToolPermissions:
     @property
     def written(
         self,
-    ) -> tuple[Sequence[Sequence[PermissionRule]], Mapping[str, Profile]]:
+    ) -> tuple[Sequence[Sequence[PermissionRule]], Mapping[str, PermissionProfile]]:
         """The rules of each file of the configuration, and its profiles by name."""
         return self._gateway.config.permissions, self._gateway.config.profiles
 

@@ -29,7 +29,7 @@ MAX_RULES = 1_000
 _Names = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_RULES)]
 
 
-class Profile(msgspec.Struct, frozen=True):
+class PermissionProfile(msgspec.Struct, frozen=True):
     """A permission profile. It limits the tools that callers find and call; it gives nothing."""
 
     rules: tuple[PermissionRule, ...] = ()
@@ -90,7 +90,7 @@ def decide(
 
 def sources_for(
     files: tuple[tuple[PermissionRule, ...], ...],
-    profiles: Mapping[str, Profile],
+    profiles: Mapping[str, PermissionProfile],
     grant: Grant,
 ) -> tuple[tuple[PermissionRule, ...], ...]:
     """Returns the sources of rules that hold for a caller.

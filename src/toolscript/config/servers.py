@@ -20,7 +20,7 @@ from toolscript.config.foreign_entries import describe_unread
 from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
-from toolscript.config.permission_rules import Profile, RuleError, rules_of, selection_of
+from toolscript.config.permission_rules import PermissionProfile, RuleError, rules_of, selection_of
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
@@ -75,7 +75,7 @@ class Config:
     """Why the folders of skills cannot be used; empty if they can."""
     permissions: tuple[tuple[PermissionRule, ...], ...] = ()
     """The rules of each file, those of its servers' entries included."""
-    profiles: Mapping[str, Profile] = field(default_factory=dict[str, Profile])
+    profiles: Mapping[str, PermissionProfile] = field(default_factory=dict[str, PermissionProfile])
     """Further limits by name; a caller or a token chooses them."""
     key_problems: tuple[str, ...] = ()
     """Mistakes in keys beside the section of servers, one line for each file."""
@@ -288,12 +288,12 @@ def _permissions(path: Path, document: dict[str, Any]) -> tuple[PermissionRule, 
         raise ConfigSyntaxError(f"{path}: {mistake}") from None
 
 
-def _profiles(path: Path, document: dict[str, Any]) -> dict[str, Profile]:
+def _profiles(path: Path, document: dict[str, Any]) -> dict[str, PermissionProfile]:
     """Returns the profiles by name; raises `ConfigSyntaxError`."""
     raw: Any = document.get("profiles", {})
     if not isinstance(raw, dict):
         raise ConfigSyntaxError(f"{path}: profiles must be an object of profiles by name")
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, PermissionProfile] = {}
     for name, value in cast("dict[str, Any]", raw).items():
         place = f"profiles.{name}"
         if not isinstance(value, list | dict):
@@ -314,7 +314,7 @@ def _profiles(path: Path, document: dict[str, Any]) -> dict[str, Profile]:
             rules = rules_of(profile.get("permissions"), f"{place}.permissions")
         except RuleError as mistake:
             raise ConfigSyntaxError(f"{path}: {mistake}") from None
-        profiles[name] = Profile(rules, selection)
+        profiles[name] = PermissionProfile(rules, selection)
     return profiles
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolscript.embedding.base import Vectors
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import SearchProfile
 from toolscript.text.words import STOP_WORDS, compact, separate_scripts, words
 from toolscript.types import EVERYTHING, Document, SearchRequest
 
@@ -191,7 +191,7 @@ class Plan:
     """A search as it is planned, before it looks at any document."""
 
     request: SearchRequest
-    profile: Profile
+    profile: SearchProfile
     queries: tuple[Query, ...]
     """The question, then each of its subqueries, then each of its meanings."""
     limit: int | None

@@ -33,7 +33,7 @@ from toolscript.retrieval.namesakes import (
     servers_of_twins,
 )
 from toolscript.retrieval.pipeline import STEPS, begin, plan
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.stored_search import StoredSearch
@@ -66,7 +66,7 @@ class SearchEngine:
 
     def __init__(  # noqa: PLR0913 - its parts, each by its name
         self,
-        profile: Profile,
+        profile: SearchProfile,
         lexical: LexicalSignal | None = None,
         semantic: SemanticSignal | None = None,
         learning: Learning | None = None,
@@ -100,7 +100,7 @@ class SearchEngine:
         """Whether some documents are to be prepared again, since a model could not be reached."""
         return self._semantic is not None and self._semantic.is_incomplete
 
-    def search(self, request: SearchRequest, profile: Profile | None = None) -> SearchResult:
+    def search(self, request: SearchRequest, profile: SearchProfile | None = None) -> SearchResult:
         """Returns the documents of the corpus that answer, best first, ordered by (−score, id).
 
         Tools of the same name that nearly tie are ordered as `order_namesakes` says.

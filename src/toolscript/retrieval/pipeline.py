@@ -33,7 +33,7 @@ from toolscript.retrieval.deprecated_tools import prefer_successors
 from toolscript.retrieval.everyday_phrases import read_expressions
 from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
 from toolscript.retrieval.lexical.name_matching import NameMatch
-from toolscript.retrieval.profiles import Profile, with_alpha
+from toolscript.retrieval.profiles import SearchProfile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.semantic.calibration import GOOD
 from toolscript.retrieval.subqueries import split
@@ -70,7 +70,7 @@ CLEAR_READING = 0.6
 """A reading counts if some document scores as much: there is a tool for just that."""
 
 
-def plan(request: SearchRequest, profile: Profile, known: QuestionWords) -> Plan:
+def plan(request: SearchRequest, profile: SearchProfile, known: QuestionWords) -> Plan:
     """Returns the plan of a search.
 
     Args:

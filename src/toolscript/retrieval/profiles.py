@@ -1,4 +1,4 @@
-"""Profiles: each way of searching as a row of data (weights, limit, threshold).
+"""Search profiles: each way of searching as a row of data (weights, limit, threshold).
 
 ``Vector.SearchSkills`` searches with `cosine_profile`. A hit's score is then the
 raw cosine of the question with the best passage of a parent: not calibrated,
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SearchProfile:
     """The values of a search that the request does not state."""
 
     name: str
@@ -44,25 +44,25 @@ SEARCH_SKILLS = RequestDefaults(5, 0.0)
 """The defaults of the tools of these names, which models are offered: all scores."""
 
 
-def search_profile(alpha: float, limit: int, threshold: float) -> Profile:
+def search_profile(alpha: float, limit: int, threshold: float) -> SearchProfile:
     """Returns the profile of ``toolscript search``: scores are α · semantic + (1 − α) · fuzzy.
 
     At most ``limit`` hits are returned, each with a score of at least ``threshold``; a request may
     have its own.
     """
-    return with_alpha(Profile("search", {}, limit, threshold), alpha)
+    return with_alpha(SearchProfile("search", {}, limit, threshold), alpha)
 
 
-def with_alpha(profile: Profile, alpha: float) -> Profile:
+def with_alpha(profile: SearchProfile, alpha: float) -> SearchProfile:
     """Returns the profile with another weight of the semantic score."""
     return replace(profile, weights={"semantic": alpha, "fuzzy": 1.0 - alpha})
 
 
-def skills_profile(alpha: float, limit: int, threshold: float) -> Profile:
+def skills_profile(alpha: float, limit: int, threshold: float) -> SearchProfile:
     """The profile of skills, which never splits a question: it describes one situation."""
     return replace(search_profile(alpha, limit, threshold), name="skills", subqueries=False)
 
 
-def cosine_profile() -> Profile:
+def cosine_profile() -> SearchProfile:
     """The profile of ``Vector.SearchSkills``: the raw cosine from 0.5, without a limit."""
-    return Profile("cosine", {"semantic": 1.0}, None, 0.5, subqueries=False, raw_cosine=True)
+    return SearchProfile("cosine", {"semantic": 1.0}, None, 0.5, subqueries=False, raw_cosine=True)

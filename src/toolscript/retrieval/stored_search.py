@@ -40,7 +40,7 @@ from toolscript.retrieval.lexical.name_matching import (
 from toolscript.retrieval.lexical.postings import Postings
 from toolscript.retrieval.lexical.spelling import Spellings
 from toolscript.retrieval.pipeline import plan
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.semantic.server_context import Basis, ServerContext, originals
@@ -125,7 +125,7 @@ class StoredSearch:
             self.learning.set_corpus(ids, [document.server for document in documents], None)
         yield from self.store.update(documents, superseded, self.analyzer)
 
-    def find(self, request: SearchRequest, profile: Profile) -> tuple[Plan, IndexState]:
+    def find(self, request: SearchRequest, profile: SearchProfile) -> tuple[Plan, IndexState]:
         """Returns the plan of a search, and the candidates with all that scores them.
 
         While the store does not answer there are none, and the state says so. Raises what

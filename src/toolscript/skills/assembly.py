@@ -11,7 +11,7 @@ from toolscript.embedding.vector_cache import SqliteVectorCache, sqlite_cache
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
-from toolscript.retrieval.profiles import Profile
+from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.folders import AddedFolders, SkillFolders
 from toolscript.skills.scanner import SkillMode
@@ -23,7 +23,7 @@ from toolscript.storage.blob_store import BlobStore
 
 def skill_service(  # noqa: PLR0913, PLR0917 - its parts, each of another kind
     paths: PathSettings,
-    profile: Profile,
+    profile: SearchProfile,
     config: Config,
     mode: SkillMode,
     model: LazyModel,
