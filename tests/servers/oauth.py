@@ -10,6 +10,9 @@ at each refresh: "new", "closed", or "used" for a refresh token that was used be
 which ends the login: no token is taken any more. ARRIVALS names one that gets a line when a
 request for a refresh comes. A refresh takes SLOW_S seconds (0).
 While there is NO_STREAM, a GET is answered with 405, as by servers that send nothing unasked.
+HEARD names a file that gets each request to another address than the MCP server's. While the file
+ELSEWHERE exists, it has the issuer that the MCP server names, or nothing if it names none. ISS is
+what users bring back as ``iss``, and DENIES the reason why no user gets a code.
 """
 
 import os
@@ -34,8 +37,9 @@ from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl, AnyUrl
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LIFE_S = int(os.environ.get("LIFE_S", "3600"))
 CLIENT = os.environ.get("CLIENT", "").split()
@@ -61,6 +65,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
             self.clients[identifier] = OAuthClientInformationFull(
                 client_id=identifier,
                 client_secret=secret,
+                scope="tools",
                 redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
                 token_endpoint_auth_method="client_secret_post",  # noqa: S106 - the name of a method
             )
@@ -78,6 +83,12 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
+        iss = os.environ.get("ISS")
+        if reason := os.environ.get("DENIES"):
+            denied = {"error": "access_denied", "error_description": reason}
+            return construct_redirect_uri(
+                str(params.redirect_uri), **denied, state=params.state, iss=iss
+            )
         code = secrets.token_urlsafe(20)
         self.codes[code] = AuthorizationCode(
             code=code,
@@ -89,7 +100,9 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
             redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
             resource=params.resource,
         )
-        return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state)
+        return construct_redirect_uri(
+            str(params.redirect_uri), code=code, state=params.state, iss=iss
+        )
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
@@ -164,6 +177,37 @@ class NoStream:
             await self.app(scope, receive, send)
 
 
+class Hearing:
+    """Notes requests, and names another issuer on demand."""
+
+    def __init__(self, app: ASGIApp, base: str) -> None:
+        self.app = app
+        self.base = base
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] == "/mcp":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        body = await request.body()
+        header = request.headers.get("authorization", "")
+        note(f"{request.url.path}?{request.url.query} {header} {body.decode()}", "HEARD")
+
+        async def repeat() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        if "protected-resource" in scope["path"] and exists("ELSEWHERE"):
+            await self.metadata()(scope, repeat, send)
+        else:
+            await self.app(scope, repeat, send)
+
+    def metadata(self) -> Response:
+        """The metadata of the MCP server, with another issuer; none if there is no other one."""
+        issuer = Path(os.environ["ELSEWHERE"]).read_text("utf-8")
+        named = {"resource": f"{self.base}/mcp", "authorization_servers": [issuer]}
+        return JSONResponse(named, 200 if issuer else 404)
+
+
 def main() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         base = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -186,6 +230,8 @@ def main() -> None:
         app = server.streamable_http_app()
         if "NO_STREAM" in os.environ:
             app.add_middleware(NoStream)
+        if "HEARD" in os.environ:
+            app.add_middleware(Hearing, base=base)
         config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
         uvicorn.Server(config).run(sockets=[listening])
 

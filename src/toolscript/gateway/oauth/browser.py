@@ -2,6 +2,7 @@
 
 import hmac
 import http.server
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 from mcp.client.auth.exceptions import OAuthFlowError, OAuthRegistrationError
+from mcp.client.auth.utils import issuers_match, validate_authorization_response_iss
 from mcp.shared.auth import AuthorizationCodeResult
 
 from toolscript.errors import UpstreamError
@@ -22,10 +24,11 @@ from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.types import ServerSpec
 
+log = logging.getLogger(__name__)
 LOGIN_TIMEOUT_S = 300.0
 """How long a user may take to log in."""
 CALLBACK_PATH = "/callback"
-_INITIALIZE = {
+_INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -35,6 +38,8 @@ _INITIALIZE = {
         "clientInfo": {"name": "toolscript", "version": "0"},
     },
 }
+_LIST: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+"""For a server that lets anybody open a session, but no more."""
 
 
 def log_in(
@@ -77,12 +82,15 @@ async def _attempt(
     show: Callable[[str], None],
     document: str,
 ) -> tuple[int, bool]:
-    """Sends a request that makes the server ask for a login, and stores the login.
+    """Sends requests until the server asks for a login, and stores the login.
 
     Returns the status of the last answer, and whether there was a login.
     """
 
     async def send(url: str) -> None:
+        if login.last_issuer and not issuers_match(login.last_issuer, auth.issuer):
+            now, before = printable(auth.issuer, 200), printable(login.last_issuer, 200)
+            log.warning("%s has its logins at %s now, not at %s any more", spec.name, now, before)
         server.state = dict(parse_qsl(urlsplit(url).query))["state"]
         await anyio.to_thread.run_sync(show, url)
 
@@ -90,6 +98,7 @@ async def _attempt(
         await anyio.to_thread.run_sync(server.is_done.wait, LOGIN_TIMEOUT_S, abandon_on_cancel=True)
         query = server.query
         if "code" not in query:
+            validate_authorization_response_iss(query.get("iss"), auth.context.oauth_metadata)
             why = query.get("error_description") or query.get("error") or "no code came back"
             raise OAuthFlowError(why)
         return AuthorizationCodeResult(
@@ -99,12 +108,15 @@ async def _attempt(
     back = f"http://127.0.0.1:{server.server_port}{CALLBACK_PATH}"
     auth = login.interactive(back, send, wait, document)
     headers = {**spec.headers, "Accept": "application/json, text/event-stream"}
-    method, body = ("GET", None) if spec.transport == "sse" else ("POST", _INITIALIZE)
-    async with (
-        httpx2.AsyncClient(auth=auth, headers=headers, timeout=30) as client,
-        client.stream(method, spec.url, json=body) as response,
-    ):
-        return response.status_code, await login.commit()
+    is_sse = spec.transport == "sse"
+    status, is_done = 0, False
+    async with httpx2.AsyncClient(auth=auth, headers=headers, timeout=30) as client:
+        for body in (None,) if is_sse else (_INITIALIZE, _LIST):
+            async with client.stream("GET" if is_sse else "POST", spec.url, json=body) as response:
+                status, is_done = response.status_code, await login.commit()
+            if is_done:
+                break
+    return status, is_done
 
 
 class _CallbackServer(http.server.ThreadingHTTPServer):

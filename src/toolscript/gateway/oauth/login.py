@@ -2,6 +2,7 @@
 
 The SDK speaks the protocol. The facts that it forgets with the process are stored here beside the
 tokens: when they expire and who refreshes them. Several processes may use one login.
+A login belongs to the issuer that the server named then: nothing of it is sent to another one.
 A refresh token may be used only once (RFC 9700: a provider that sees it twice ends the
 login), so one process refreshes at a time, and the others take over the tokens that it has stored.
 """
@@ -35,7 +36,7 @@ from pydantic import AnyUrl
 from toolscript.storage.atomic_files import file_name, make_private
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
-from toolscript.types import ServerSpec
+from toolscript.types import OAuthClient, ServerSpec
 
 VERSION = 1
 EARLY_S = 30.0
@@ -62,6 +63,8 @@ class _StoredLogin(msgspec.Struct, kw_only=True):
     client: _Json | None = None
     server: _Json | None = None
     resource: _Json | None = None
+    issuer: str = ""
+    """The authorization server that the client and the tokens belong to."""
 
 
 class Login:
@@ -85,6 +88,8 @@ class Login:
         self._provider: OAuthClientProvider | None = None
         self._draft: _StoredLogin | None = None
         """The login that the user is in the middle of."""
+        self.last_issuer = ""
+        """The issuer of the login before that; empty if there was none."""
 
     @property
     def exists(self) -> bool:
@@ -127,23 +132,27 @@ class Login:
         send: Callable[[str], Awaitable[None]],
         wait: Callable[[], Awaitable[AuthorizationCodeResult]],
         document: str = "",
-    ) -> OAuthClientProvider:
+    ) -> "InteractiveProvider":
         """Returns a provider that has the user log in; `commit` then replaces the stored login.
 
         ``send`` sends the user to an address, ``wait`` waits until they come back to
         ``redirect_uri``. A server that reads the ``document`` about us needs no registration.
         """
+        last = self._read()
+        self.last_issuer = last.issuer or str((last.server or {}).get("issuer") or "")
         self._draft = _StoredLogin()
-        self._provider = _InteractiveProvider(
+        self._provider = InteractiveProvider(
             self.url, self._metadata(redirect_uri), self, send, wait, document or None
         )
+        self._provider.registered = self._registered
         return self._provider
 
     async def commit(self) -> bool:
         """Stores the login that the user has made; returns whether there is one."""
-        draft, self._draft = self._draft, None
+        draft = self._draft
         if draft is None or draft.tokens is None:
             return False
+        self._draft = None
         async with self.locked():
             await self._write(draft)
         return True
@@ -201,12 +210,9 @@ class Login:
 
     def _client_info(self, state: _StoredLogin) -> OAuthClientInformationFull | None:
         if self._registered:
-            secret = self._registered.client_secret or None
-            return OAuthClientInformationFull(
-                client_id=self._registered.client_id,
-                client_secret=secret,
-                token_endpoint_auth_method="client_secret_post" if secret else "none",
-            )
+            methods = (state.server or {}).get("token_endpoint_auth_methods_supported")
+            issuer = self.last_issuer if self._draft else state.issuer
+            return _client_of(self._registered, methods, issuer)
         return OAuthClientInformationFull.model_validate(state.client) if state.client else None
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -226,6 +232,8 @@ class Login:
             context.token_expiry_time = state.expires_at
             state.server = _dump(context.oauth_metadata)
             state.resource = _dump(context.protected_resource_metadata)
+            if isinstance(self._provider, InteractiveProvider):
+                state.issuer = self._provider.issuer
         await self._write(state)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -252,6 +260,24 @@ class Login:
         if self._draft is None:
             content = msgspec.json.encode(state)
             await anyio.to_thread.run_sync(self._records.write, self._name, content)
+
+
+def _client_of(
+    client: OAuthClient, methods: list[str] | None, issuer: str
+) -> OAuthClientInformationFull:
+    """Returns a client that was registered by hand, which counts for one issuer if that is known.
+
+    It shows its secret in one of the ``methods`` of its authorization server: see RFC 8414.
+    """
+    method = "client_secret_post"
+    if method not in (methods or ()):
+        method = "client_secret_basic"
+    return OAuthClientInformationFull(
+        client_id=client.client_id,
+        client_secret=client.client_secret or None,
+        token_endpoint_auth_method=method if client.client_secret else "none",
+        issuer=issuer or None,
+    )
 
 
 def _decode(content: bytes) -> _StoredLogin:
@@ -319,8 +345,30 @@ class _RefreshingProvider(OAuthClientProvider):
                 self._login.load(self.context)
 
 
-class _InteractiveProvider(OAuthClientProvider):
-    """Asks only addresses that the server may name: see `may_be_asked`."""
+class InteractiveProvider(OAuthClientProvider):
+    """Asks only addresses that the server may name, see `may_be_asked`, and no other issuer.
+
+    The SDK forgets a client that belongs to another issuer; one that a person has registered is
+    not replaced. It would also forget the scope that the person wants.
+    """
+
+    registered: OAuthClient | None = None
+    """The client that was registered by hand."""
+
+    @property
+    def issuer(self) -> str:
+        """The authorization server that the server has named, or the server's own origin."""
+        return self._expected_issuer()
+
+    async def _perform_authorization_code_grant(self) -> tuple[str, str]:
+        """See `OAuthClientProvider`."""
+        if self.registered is not None:
+            metadata = self.context.oauth_metadata
+            methods = metadata.token_endpoint_auth_methods_supported if metadata else None
+            self.context.client_info = _client_of(self.registered, methods, self.issuer)
+            if self.registered.scope:
+                self.context.client_metadata.scope = self.registered.scope
+        return await super()._perform_authorization_code_grant()
 
     async def _auth_flow(
         self, request: httpx2.Request
@@ -334,6 +382,12 @@ class _InteractiveProvider(OAuthClientProvider):
                     raise OAuthFlowError(
                         f"the server sends us to {outgoing.url.copy_with(query=None)}, which a "
                         f"server at {request.url.host} may not; it needs https and a public address"
+                    )
+                if outgoing is not request and self.registered and not self.context.client_info:
+                    raise OAuthFlowError(
+                        f"it names {self.issuer} for logins now, and oauth.clientId belongs to "
+                        "another one, so nothing was sent; if that is right, log out with "
+                        "--logout first"
                     )
                 response = yield outgoing
                 outgoing = await flow.asend(response)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,11 +185,20 @@ class SessionFactory:
     async def _handshake(self, session: ClientSession, last_protocol: str) -> None:
         # A server over HTTP may be replaced by a newer one unnoticed, and refuses at once.
         is_older = self._spec.transport == "stdio" and last_protocol in HANDSHAKE_PROTOCOL_VERSIONS
+        refusal: MCPError | None = None
         if self._spec.protocol == "auto" and not is_older:
             with anyio.move_on_after(min(DISCOVER_TIMEOUT_S, self.connect_s / 3)):
-                await _discover(session)
-        if session.discover_result is None:
+                refusal = await _discover(session)
+        if session.discover_result is not None:
+            return
+        needs_login = self.refused == HTTPStatus.UNAUTHORIZED
+        try:
             await _initialize(session)
+        except MCPError:
+            if refusal and needs_login:  # a newer server, which refuses this whoever asks
+                self.refused = HTTPStatus.UNAUTHORIZED
+                raise refusal from None
+            raise
 
 
 @asynccontextmanager
@@ -197,15 +207,20 @@ async def _http_streams(url: str, client: httpx2.AsyncClient) -> AsyncGenerator[
         yield streams
 
 
-async def _discover(session: ClientSession) -> None:
-    """Speaks the newest protocol if the server does; older servers refuse it in many ways."""
+async def _discover(session: ClientSession) -> MCPError | None:
+    """Speaks the newest protocol if the server does; older servers refuse it in many ways.
+
+    Returns the server's refusal.
+    """
     try:
         await session.discover()
     except MCPError as error:
         if is_closed(error):
             raise
+        return error
     except (ValidationError, RuntimeError, msgspec.MsgspecError):
-        return
+        return None
+    return None
 
 
 async def _initialize(session: ClientSession) -> None:
