@@ -30,6 +30,9 @@ A server's tool of such a name is marked; it cannot replace ours, as its id has 
 """
 TASKS, TASK = "io.modelcontextprotocol/tasks", "task"
 """The extension of MCP for long calls (SEP-2663), and the type of a result that names a task."""
+APPS = "io.modelcontextprotocol/ui"
+"""The extension of MCP for pages that clients show (SEP-1865)."""
+PAGE_TYPE, PAGE_SCHEME = "text/html;profile=mcp-app", "ui://"
 INTERIM_RESULTS = frozenset({"input_required", TASK})
 """The types of results after which a call goes on."""
 ANSWER_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {

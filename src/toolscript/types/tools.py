@@ -10,7 +10,7 @@ import msgspec
 
 from toolscript.errors import InputError
 from toolscript.text.tool_class_guess import guess_class
-from toolscript.text.wire_constants import ToolClass
+from toolscript.text.wire_constants import PAGE_SCHEME, ToolClass
 from toolscript.types.repairs import Repair
 from toolscript.types.tool_definitions import tool_fields
 
@@ -157,6 +157,13 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
             return True
         visibility: Any = cast("dict[str, Any]", ui).get("visibility")
         return not isinstance(visibility, list) or "model" in visibility
+
+    @property
+    def page(self) -> str:
+        """The URI of the page of an MCP App that shows its results; empty if there is none."""
+        ui: Any = (self.meta or {}).get("ui")
+        uri: Any = cast("dict[str, Any]", ui).get("resourceUri") if isinstance(ui, dict) else None
+        return uri if isinstance(uri, str) and uri.startswith(PAGE_SCHEME) else ""
 
     @property
     def class_source(self) -> ClassSource:

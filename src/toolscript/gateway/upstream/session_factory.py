@@ -32,7 +32,7 @@ from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
 from toolscript.gateway.upstream.result_repair import ResultRepair
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
-from toolscript.text.wire_constants import TASKS
+from toolscript.text.wire_constants import APPS, PAGE_TYPE, TASKS
 from toolscript.types import ServerSpec, Transport
 from toolscript.version import __version__
 
@@ -128,7 +128,7 @@ class SessionFactory:
                 message_handler=on_message,
                 elicitation_callback=on_elicitation,
                 client_info=_IDENTITY,
-                extensions={TASKS: {}},
+                extensions={TASKS: {}, APPS: {"mimeTypes": [PAGE_TYPE]}},  # of our clients
             ) as session,
         ):
             await self._handshake(session, last_protocol)

@@ -44,6 +44,7 @@ from toolscript.retrieval.profiles import (
     RequestDefaults,
 )
 from toolscript.surfaces.mcp import meta_tools, script_caller, search_lines, wire
+from toolscript.surfaces.mcp.app_pages import name_page, servers_by_page
 from toolscript.surfaces.mcp.meta_tools import allow_long_results
 from toolscript.surfaces.mcp.result_references import PATH, ResultReferences
 from toolscript.surfaces.mcp.result_truncation import shorten
@@ -191,11 +192,18 @@ class ToolEndpoint:
         ]
         if self.exposure != "two-phase":
             entries += [list_entry(spec, spec.id) for spec in catalogue.builtin_tools()]
-        names = catalogue.exposed
-        return entries + [
-            allow_long_results(list_entry(tool, names[tool.id]), catalogue.result_limit(tool))
-            for tool in self._list_tools(context)
-        ]
+        names, tools = catalogue.exposed, self._list_tools(context)
+        pages = servers_by_page(catalogue.tools()) if any(tool.page for tool in tools) else {}
+        for tool in tools:
+            entry = allow_long_results(
+                list_entry(tool, names[tool.id]), catalogue.result_limit(tool)
+            )
+            entries.append(name_page(entry, tool, pages))
+        return entries
+
+    def has_pages(self, context: RequestContext) -> bool:
+        """Whether a tool that is listed has a page, which a client may show: see `app_pages`."""
+        return any(tool.page for tool in self._list_tools(context))
 
     def instructions(self, context: RequestContext) -> str:
         """Returns the instructions for a model at the beginning of a session."""

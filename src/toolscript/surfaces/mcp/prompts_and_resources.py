@@ -8,12 +8,18 @@ it. Where several do, a URI that names the server says which one is meant.
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import anyio
 
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
+from toolscript.surfaces.mcp.app_pages import (
+    QUALIFIED,
+    QUALIFIED_PAGE,
+    qualified,
+    servers_by_page,
+)
 from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
 from toolscript.surfaces.mcp.result_truncation import RESULTS
 from toolscript.surfaces.mcp.stored_results import StoredResults
@@ -29,15 +35,9 @@ _MAX_PAGES = 100
 _MAX_ENTRIES = 10_000
 """Entries of one server's list."""
 _MAX_TEMPLATES, _MAX_VARIABLES, _MAX_URI_CHARS = 500, 16, 8192
-_QUALIFIED = "toolscript:///"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """How a template has to begin: one that fits every URI would get every URI."""
 _Raw: TypeAlias = dict[str, Any]
-
-
-def qualified(server: str, uri: str) -> str:
-    """Returns the URI of one server's resource, whichever others list the same."""
-    return f"{_QUALIFIED}{quote(server, safe='')}/{quote(uri, safe='')}"
 
 
 class PromptsAndResources:
@@ -82,7 +82,7 @@ class PromptsAndResources:
         resources: dict[str, _Raw] = {}
         for server, entry in _flat(listed):
             uri = entry["uri"]
-            plain = times[uri] == 1 and not uri.startswith(_QUALIFIED)
+            plain = times[uri] == 1 and not uri.startswith((QUALIFIED, QUALIFIED_PAGE))
             shown = uri if plain else qualified(server, uri)
             resources.setdefault(shown, {**entry, "uri": shown})
         return {"resources": list(resources.values())}
@@ -125,11 +125,15 @@ class PromptsAndResources:
 
     async def _home(self, uri: str, context: RequestContext) -> tuple[str, str]:
         """Returns the one server that offers a URI, and the URI as that server knows it."""
-        if uri.startswith(_QUALIFIED):
-            name, _, own = uri.removeprefix(_QUALIFIED).partition("/")
+        if uri.startswith((QUALIFIED, QUALIFIED_PAGE)):
+            root = QUALIFIED_PAGE if uri.startswith(QUALIFIED_PAGE) else QUALIFIED
+            name, _, own = uri.removeprefix(root).partition("/")
             self._check(unquote(name), context.grant)
             return unquote(name), unquote(own)
         servers = self._servers(context.grant)
+        pages = servers_by_page(self._app.catalogue(context.grant).tools()).get(uri, set[str]())
+        if len(owners := pages.intersection(servers)) == 1:
+            return owners.pop(), uri
         known = self._uris.keys() & self._patterns.keys()
         homes = self._offering(uri, servers) if known.issuperset(servers) else []
         if not homes:

@@ -41,7 +41,7 @@ from toolscript.surfaces.server.audit_log import OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of, holder_session
 from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.surfaces.server.request_log import is_stream
-from toolscript.text.wire_constants import SKILLS_EXTENSION, TASKS
+from toolscript.text.wire_constants import APPS, SKILLS_EXTENSION, TASKS
 from toolscript.types import EVERYTHING, Grant
 from toolscript.version import __version__
 
@@ -155,16 +155,21 @@ class McpServer(Server[Any]):
     async def _instruct(self, ctx: _SdkContext, call_next: CallNext) -> Any:
         """Adds the instructions, which name the servers that the caller may know.
 
-        Declares skills, too, in the older protocols, whose extensions the SDK leaves out.
+        Declares extensions, too: skills in the older protocols, whose extensions the SDK leaves
+        out, and apps to a client that shows them, and gets some.
         """
         result = await call_next(ctx)
         if ctx.method not in _OPENING:
             return result
         context = RequestContext(grant=self._grant(ctx), session=self._session(ctx))
         opening = cast("_Raw", result)
-        if ctx.method == "initialize":
-            opening["capabilities"] |= {"extensions": {SKILLS_EXTENSION: {}}}
-        return {**opening, "instructions": self._endpoint.instructions(context)}
+        capabilities: _Raw = opening["capabilities"]
+        extensions: _Raw = capabilities.get("extensions") or {SKILLS_EXTENSION: {}}
+        if APPS in _client_extensions(ctx) and self._endpoint.has_pages(context):
+            extensions = {**extensions, APPS: {}}
+        instructions = self._endpoint.instructions(context)
+        capabilities = {**capabilities, "extensions": extensions}
+        return {**opening, "capabilities": capabilities, "instructions": instructions}
 
     async def run_background(self) -> None:
         """Run what goes on between requests, until cancelled."""
@@ -317,8 +322,7 @@ class _SdkCaller:
         self.may_be_asked = asks
         capabilities = ctx.session.client_capabilities
         asked = capabilities.elicitation if capabilities is not None else None
-        extensions = (capabilities.extensions if capabilities is not None else None) or {}
-        self.accepts_tasks = _is_modern(ctx) and TASKS in extensions
+        self.accepts_tasks = _is_modern(ctx) and TASKS in _client_extensions(ctx)
         self.opens_addresses = asked is not None and asked.url is not None
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -383,6 +387,15 @@ def _can_elicit(ctx: _SdkContext, *, form: bool = False) -> bool:
     capabilities = ctx.session.client_capabilities
     asked = capabilities.elicitation if capabilities is not None else None
     return asked is not None and not (form and asked.form is None and asked.url is not None)
+
+
+def _client_extensions(ctx: _SdkContext) -> Mapping[str, Any]:
+    """Returns the extensions that the client declares, or is declaring."""
+    if ctx.method == "initialize":
+        opening = types.InitializeRequestParams.model_validate(ctx.params)
+        return opening.capabilities.extensions or {}
+    capabilities = ctx.session.client_capabilities
+    return (capabilities.extensions if capabilities is not None else None) or {}
 
 
 def _connection(ctx: _SdkContext) -> Connection:

@@ -1,0 +1,124 @@
+"""MCP Apps (SEP-1865) pass through: tools' pages, and the capability for those who have them."""
+
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.extension import advertise
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from tests.support import FUZZY, HELPERS, PATIENCE_S, READ_FILE, Cli, Scripted, create_token
+from tests.surfaces.mcp.test_mcp import MODES, Mode, gateway
+
+APPS_ID, PAGE_TYPE = "io.modelcontextprotocol/ui", "text/html;profile=mcp-app"
+SHOWS_PAGES = advertise(APPS_ID, {"mimeTypes": [PAGE_TYPE]})
+PAGE = "ui://charts/chart.html"
+
+
+def entry(title: str, **more: Any) -> dict[str, Any]:
+    args = [str(HELPERS / "apps.py"), title]
+    return {"command": sys.executable, "args": args, "permissions": {"*": "allow"}, **more}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("apps")
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Generator[str]:
+    """Two servers whose tools name the same page, one of each protocol, and one without pages."""
+    old = entry("Old", protocol="legacy")
+    with gateway(home, old=old, new=entry("New"), files=Scripted(home)(READ_FILE)) as address:
+        yield address
+
+
+def see(
+    home: Path, url: str, mode: Mode, *servers: str, door: str = "/mcp/all", **more: Any
+) -> dict[str, Any]:
+    """What a client sees whose token is for these servers: capabilities, pages and results."""
+    token = create_token(Cli(home, FUZZY), *(f"--server={each}" for each in servers))["token"]
+    seen: dict[str, Any] = {}
+
+    async def look(client: Client) -> None:
+        capabilities = client.server_capabilities
+        extensions = (capabilities.extensions if capabilities else None) or {}
+        seen["declared"] = APPS_ID in extensions
+        for tool in (await client.list_tools()).tools:
+            app: dict[str, Any] = (tool.meta or {}).get("ui") or {}
+            page = app.get("resourceUri")
+            if page:
+                [content] = (await client.read_resource(page)).contents
+                done = await client.call_tool(tool.name, {})
+                said = getattr(done.content[0], "text", "")
+                seen[tool.name] = (page, content.mime_type, content.meta, said)
+                assert said.partition(":")[0].split()[0] in getattr(content, "text", "")
+        for uri in (PAGE, "ui://toolscript/old/ui%3A%2F%2Fcharts%2Fchart.html"):
+            try:
+                await client.read_resource(uri)
+                seen[uri] = True
+            except MCPError:
+                seen[uri] = False
+
+    async def session() -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as sender:
+            server = streamable_http_client(f"{url}{door}", http_client=sender)
+            async with Client(server, mode=mode, **more) as client:
+                await look(client)
+
+    anyio.run(session)
+    return seen
+
+
+OLD, NEW = (f"ui://toolscript/{each}/ui%3A%2F%2Fcharts%2Fchart.html" for each in ("old", "new"))
+META = {"ui": {"csp": {"connectDomains": ["https://x.y"]}}}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_tool_leads_to_the_page_of_its_own_server(home: Path, url: str, mode: Mode) -> None:
+    """Though two servers call it the same; the servers hear that pages can be shown."""
+    seen = see(home, url, mode, "old", "new", extensions=[SHOWS_PAGES])
+    assert seen == {
+        "declared": True,
+        "old__show_chart": (OLD, PAGE_TYPE, META, "Old: True"),
+        "old__refresh_chart": (OLD, PAGE_TYPE, META, "Old again"),
+        "new__show_chart": (NEW, PAGE_TYPE, META, "New: True"),
+        "new__refresh_chart": (NEW, PAGE_TYPE, META, "New again"),
+        PAGE: False,
+        OLD: True,
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_page_of_one_server_keeps_its_uri(home: Path, url: str, mode: Mode) -> None:
+    """And nobody reads that of a server which the token is not for."""
+    seen = see(home, url, mode, "new", "files", extensions=[SHOWS_PAGES])
+    assert seen.pop("declared")
+    assert {row[0] for name, row in seen.items() if "__" in name} == {PAGE}
+    assert (seen[PAGE], seen[OLD]) == (True, False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("server", "more"),
+    [
+        ("files", {"extensions": [SHOWS_PAGES]}),
+        ("new", {}),
+        ("new", {"extensions": [SHOWS_PAGES], "door": "/mcp/search"}),
+    ],
+    ids=["no pages", "no client for them", "no such tools"],
+)
+def test_nothing_is_declared_without_need(
+    home: Path, url: str, mode: Mode, server: str, more: dict[str, Any]
+) -> None:
+    seen = see(home, url, mode, server, **more)
+    assert not seen.pop("declared")
+    assert seen.pop(PAGE) is (server == "new")
+    assert seen.pop(OLD) is False
+    assert bool(seen) is (server == "new" and "door" not in more)
