@@ -76,14 +76,21 @@ def bare_names(gateway: str, server: str, names: set[str]) -> Generator[str]:
     methods = ["GET", "POST", "DELETE"]
     route = Route("/{path:path}", forward, methods=methods)
     app = Starlette(routes=[route], lifespan=lifespan)
+    with served(app) as url:
+        own = urlsplit(url).netloc
+        yield url
+
+
+@contextmanager
+def served(app: Starlette) -> Generator[str]:
+    """Serves an application in a thread; yields its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        own = f"127.0.0.1:{listening.getsockname()[1]}"
         config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            yield f"http://{own}"
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             running.should_exit = True
             thread.join()

@@ -11,13 +11,14 @@ import sys
 import tomllib
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.clients.bare_names import bare_names
 from tests.clients.driver import PACKAGES
+from tests.clients.stdio_front import stdio_front
 from tests.compilers import NODE
 from tests.servers.conformance import TOOLS_AND_PROMPTS
 from tests.skills.sample import put, serving
@@ -30,13 +31,16 @@ DISCOVERS = {"2026-07-28": "answer", "2025-11-25": "refuse"}
 SKILLS = ("sep-2640-skills-enumeration", "sep-2640-skills-manifest")
 
 
+def configure(cli: Cli, discover: str) -> None:
+    args = ["-S", "-E", str(HELPERS / "conformance.py"), json.dumps({"discover": discover})]
+    cli.configure(every={"command": sys.executable, "args": args})
+
+
 @contextmanager
 def gateway(home: Path, discover: str) -> Generator[str]:
     """A gateway in front of the server that the suite needs; its URL."""
-    script = json.dumps({"discover": discover})
     cli = Cli(home, FUZZY | NO_HUB)
-    args = ["-S", "-E", str(HELPERS / "conformance.py"), script]
-    cli.configure(every={"command": sys.executable, "args": args})
+    configure(cli, discover)
     put(home / ".agents" / "skills")
     with serving(cli) as url, bare_names(url, "every", TOOLS_AND_PROMPTS) as proxy:
         yield proxy
@@ -64,14 +68,12 @@ def failures(home: Path, url: str, revision: str, known: Path) -> list[str]:
     return [done.stdout for done in again.values() if done.returncode]
 
 
-def expected_failures(folder: Path, side: str, revision: str) -> Path:
-    """Writes the failures of a side that are known; the file."""
-    rows = [row for row in FAILURES if row["revision"] == revision]
-    listed = [
-        each for row in rows if row.get("side", "server") == side for each in row["scenarios"]
-    ]
+def expected_failures(folder: Path, revision: str, *sides: str) -> Path:
+    """Writes the failures that are known; the file."""
+    rows = [row for row in FAILURES if row["revision"] == revision and row["side"] in sides]
+    listed = [each for row in rows for each in row["scenarios"]]
     known = folder / "known.yml"
-    known.write_text(json.dumps({side: listed}), "utf-8")  # JSON is YAML
+    known.write_text(json.dumps({sides[0]: listed}), "utf-8")  # JSON is YAML
     return known
 
 
@@ -79,13 +81,32 @@ def expected_failures(folder: Path, side: str, revision: str) -> Path:
 @pytest.mark.parametrize("revision", DISCOVERS)
 def test_a_gateway_conforms(tmp_path: Path, revision: str) -> None:
     """mcp:transports: in all that a revision asks for, but for the listed failures."""
-    known = expected_failures(tmp_path, "server", revision)
+    known = expected_failures(tmp_path, revision, "server")
     with gateway(tmp_path, DISCOVERS[revision]) as url:
         for path in ("/mcp/search", "/mcp/all"):
             assert failures(tmp_path, f"{url}{path}", revision, known) == []
         for scenario in SKILLS if revision == "2026-07-28" else ():
             done = run(tmp_path, f"{url}/mcp/all", "--scenario", scenario)
             assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.requirement("mcp:transports")
+@pytest.mark.parametrize("revision", DISCOVERS)
+@pytest.mark.parametrize(
+    "way", [(), pytest.param(("--alone",), marks=pytest.mark.long)], ids=["bridge", "alone"]
+)
+def test_a_process_conforms(tmp_path: Path, revision: str, way: tuple[str, ...]) -> None:
+    """mcp:transports: over pipes, but for the listed failures, and for HTTP itself."""
+    cli = Cli(tmp_path, FUZZY | NO_HUB | {"TOOLSCRIPT_PORT": "0"})
+    configure(cli, DISCOVERS[revision])
+    known = expected_failures(tmp_path, revision, "server", "pipes")
+    command = cli.command("mcp", "--exposure", "all", *way)
+    with (
+        serving(cli) if not way else nullcontext(),
+        stdio_front(command, cli.environment(), tmp_path) as front,
+        bare_names(front, "every", TOOLS_AND_PROMPTS) as url,
+    ):
+        assert failures(tmp_path, f"{url}/mcp", revision, known) == []
 
 
 def test_each_failure_is_documented() -> None:
@@ -160,6 +181,6 @@ def test_a_gateway_is_a_client_that_conforms(
 @pytest.mark.parametrize("revision", DISCOVERS)
 def test_a_gateway_meets_all_requirements_for_clients(tmp_path: Path, revision: str) -> None:
     """upstream:transports: but for the listed failures; extensions that we lack do not count."""
-    known = expected_failures(tmp_path, "client", revision)
+    known = expected_failures(tmp_path, revision, "client")
     said = run_client(tmp_path, "--requirements", revision, "--expected-failures", str(known))
     assert not said
