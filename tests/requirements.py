@@ -200,6 +200,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "http:oauth": Requirement(
         "MCP clients log in by OAuth with the owner's consent, and get a token like any other.",
     ),
+    "http:oidc": Requirement(
+        "A company's OpenID provider logs people in, whose groups say what they may let in.",
+    ),
     "http:tls": Requirement(
         "A gateway with a certificate speaks HTTPS, to its owner's commands and the bridge, too.",
     ),

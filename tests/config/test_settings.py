@@ -92,6 +92,13 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "port": (1, "0", 0),
     "oauth": (True, "true", True),
     "public_url": ("https://a", "https://b", "https://b"),
+    "tls_cert": (Path("/a"), "/b", Path("/b")),
+    "tls_key": (Path("/a"), "/b", Path("/b")),
+    "issuer": ("https://a", "https://b", "https://b"),
+    "issuer_client_id": ("a", "b", "b"),
+    "issuer_client_secret": ("a", "b", "b"),
+    "issuer_claim": ("roles", "email", "email"),
+    "issuer_profiles": ("a=b", "c=d", "c=d"),
 }
 
 

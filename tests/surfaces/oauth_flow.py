@@ -142,7 +142,7 @@ def oauth_gateway(home: Path, **env: str) -> Generator[Flow]:
     cli, scripted = Cli(home, {**FUZZY, **patience, **env}), Scripted(home)
     path = cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL, DELETE))
     written = json.loads(path.read_text("utf-8"))
-    written["profiles"] = {"reader": ["files"]}
+    written["profiles"] = {"reader": ["files"], "mailer": ["mail"]}
     path.write_text(json.dumps(written), "utf-8")
     url = cli.start_gateway("--oauth")
     try:

@@ -388,16 +388,10 @@ class ServerSettings:
         flag="--oauth",
     )
     tls_cert: Path | None = _setting(
-        None,
-        "File with the certificate, in PEM, with which the gateway speaks HTTPS.",
-        "TOOLSCRIPT_TLS_CERT",
-        "--tls-cert",
+        None, "Certificate for HTTPS, a file in PEM.", "TOOLSCRIPT_TLS_CERT", "--tls-cert"
     )
     tls_key: Path | None = _setting(
-        None,
-        "File with the private key of that certificate, in PEM, without a passphrase.",
-        "TOOLSCRIPT_TLS_KEY",
-        "--tls-key",
+        None, "Private key of that certificate, in PEM.", "TOOLSCRIPT_TLS_KEY", "--tls-key"
     )
     public_url: str | None = _setting(
         None,
@@ -438,6 +432,38 @@ class ServerSettings:
         url = self.public_url or ""
         is_safe = url.casefold().startswith("https://")
         return url.rstrip("/") + CLIENT_DOCUMENT if is_safe else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerSettings:
+    """A company's OpenID provider."""
+
+    url: str | None = _setting(
+        None,
+        "OpenID provider that logs people in for --oauth, in the owner's place.",
+        "TOOLSCRIPT_ISSUER",
+        schemes=_HTTP,
+        name="issuer",
+    )
+    client_id: str | None = _setting(
+        None, "The gateway's id there.", "TOOLSCRIPT_ISSUER_CLIENT_ID", name="issuer_client_id"
+    )
+    client_secret: str | None = _setting(
+        None,
+        "The gateway's client secret there, or the name of a stored one: ${secret:NAME}.",
+        "TOOLSCRIPT_ISSUER_CLIENT_SECRET",
+        secret=True,
+        name="issuer_client_secret",
+    )
+    claim: str = _setting(
+        "groups", "Claim with a person's groups.", "TOOLSCRIPT_ISSUER_CLAIM", name="issuer_claim"
+    )
+    profiles: str | None = _setting(
+        None,
+        "Groups and the profiles they may use, such as engineering=developer,support=reader.",
+        "TOOLSCRIPT_ISSUER_PROFILES",
+        name="issuer_profiles",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -524,6 +550,8 @@ class Settings:
     """The language model of ``toolscript ask``."""
     server: ServerSettings
     """The address, the log and the keys of a gateway."""
+    issuer: IssuerSettings
+    """The provider that logs people in."""
     database: DatabaseSettings
     """The database that several gateways share."""
     exec: ExecSettings

@@ -31,6 +31,7 @@ from tests.support import (
 )
 
 from toolscript.surfaces.cli.bridge import Bridge, Stream
+from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 
 CLIENT = {"name": "test", "version": "1"}
@@ -382,7 +383,7 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
 
         def connect(url: str = url, key: str = key, gate: Event = may_open) -> Stream:
             assert gate.wait(PATIENCE_S)
-            return Stream(url, key, "/mcp/search/stream")
+            return Stream(RemoteClient(url, "", key), "/mcp/search/stream")
 
         answers = HandshakeCache(file, "/mcp/search/stream", None)
         with in_process(connect, answers) as (client, finish):

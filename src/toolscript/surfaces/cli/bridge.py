@@ -13,17 +13,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
-from urllib.parse import quote
+from typing import Any, BinaryIO, TypeAlias, cast
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
-from toolscript.surfaces.cli.gateway_client import error_named, working_directory
+from toolscript.surfaces.cli.gateway_client import RemoteClient, error_named
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
-from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.text.wire_constants import SAFE_META_TOOLS
-
-if TYPE_CHECKING:
-    from toolscript.surfaces.cli.tls_socket import Pin
 
 _Id: TypeAlias = str | int
 _TIMEOUT_S = 30.0
@@ -37,30 +32,10 @@ _CONNECTION_ERRORS = (OSError, ValueError)
 
 
 class Stream:
-    """One connection to a gateway: a request and its response, both open until the end.
+    """One connection to a gateway: a request and its response, both open until the end."""
 
-    Args:
-        url: The gateway's address.
-        token: Proves that the caller may ask; empty for none.
-        path: The path of the stream.
-        profile: The profile whose permissions hold as well.
-        pin: The only certificate that counts; None for those of the system.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        path: str,
-        profile: str | None = None,
-        pin: "Pin | None" = None,
-    ) -> None:
-        headers = {"Content-Type": "application/x-ndjson"}
-        headers["Toolscript-Project"] = quote(working_directory())
-        headers |= {"Toolscript-Profile": quote(profile)} if profile else {}
-        headers |= {"Authorization": f"Bearer {token}"} if token else {}
-        address = url.rstrip("/") + path
-        self._exchange = Exchange("POST", address, headers, None, _TIMEOUT_S, pin=pin)
+    def __init__(self, gateway: RemoteClient, path: str) -> None:
+        self._exchange = gateway.begin("POST", path, None, _TIMEOUT_S, "application/x-ndjson")
         if (status := self._exchange.status()) != _OK:
             raise _refusal(status, self._exchange.read())
         self._exchange.socket.settimeout(None)

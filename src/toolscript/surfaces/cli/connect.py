@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from toolscript.config.locations import key_of
 from toolscript.config.settings import PathSettings, Settings, load_settings
@@ -19,9 +19,6 @@ from toolscript.surfaces.cli.gateway_client import (
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import config_files, config_stamp
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
-
-if TYPE_CHECKING:
-    from toolscript.surfaces.cli.tls_socket import Pin
 
 _PROBE_TIMEOUT_S = 2.0
 _EDIT_S, _POLL_S = 2.0, 0.02
@@ -70,17 +67,8 @@ def running_gateway(paths: PathSettings, profile: str | None = None) -> RunningG
 
 def client_of(record: GatewayRecord, profile: str | None = None) -> RemoteClient:
     """Returns a client of the gateway that left this record, with its owner's key."""
-    place, pin = working_directory(), pin_of(record)
-    return RemoteClient(record.url, "its record", record.key, place, profile, pin=pin)
-
-
-def pin_of(record: GatewayRecord) -> "Pin | None":
-    """Returns the certificate to expect of the gateway; None if it speaks plain HTTP."""
-    if not record.certificate:
-        return None
-    from toolscript.surfaces.cli.tls_socket import Pin  # noqa: PLC0415 - imports ssl
-
-    return Pin(record.certificate, record.tls_name)
+    place, certificate = working_directory(), record.certificate
+    return RemoteClient(record.url, "its record", record.key, place, profile, certificate)
 
 
 def _health(client: RemoteClient, pid: int) -> dict[str, Any] | None:

@@ -8,16 +8,13 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from toolscript import errors
 from toolscript.errors import GatewayError, GatewayMissingError
 from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.text.wire_constants import ANSWER_FIELDS
-
-if TYPE_CHECKING:
-    from toolscript.surfaces.cli.tls_socket import Pin
 
 _MISTAKE = 400
 """Statuses from here on are errors."""
@@ -80,22 +77,20 @@ class RemoteClient:
         token: Proves that the caller may ask; None if no gateway needs one.
         project: The folder that counts as the caller's project; empty for none.
         profile: The profile whose permissions hold as well.
-        pin: The only certificate that counts; None for those of the system.
+        certificate: The only certificate that counts, in PEM; empty for those of the system.
     """
 
-    def __init__(  # noqa: PLR0913 - where a gateway is, and who asks it
+    def __init__(  # noqa: PLR0913, PLR0917 - where a gateway is, and who asks it
         self,
         url: str,
         origin: str,
         token: str | None = None,
         project: str = "",
         profile: str | None = None,
-        *,
-        pin: "Pin | None" = None,
+        certificate: str = "",
     ) -> None:
-        self.url, self.token, self._pin = url, token, pin
-        self._headers = {"Content-Type": "application/json"}
-        self._headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        self.url, self.token, self._certificate = url, token, certificate
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._headers |= {"Toolscript-Project": quote(project)} if project else {}
         self._headers |= {"Toolscript-Profile": quote(profile)} if profile else {}
         self._origin = origin
@@ -119,14 +114,16 @@ class RemoteClient:
         time.sleep(timeout_s)
 
     def begin(
-        self, method: str, path: str, body: bytes, timeout_s: float | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        timeout_s: float | None = None,
+        kind: str = "application/json",
     ) -> Exchange:
-        """Sends a request; returns the exchange, whose answer is not read yet.
-
-        Raises `OSError`, `ValueError` and `GatewayError`; see `Exchange`.
-        """
-        url = self.url.rstrip("/") + path
-        return Exchange(method, url, self._headers, body, timeout_s, pin=self._pin)
+        """Sends a request; returns the exchange, whose answer is not read yet. See `Exchange`."""
+        url, headers = self.url.rstrip("/") + path, {"Content-Type": kind, **self._headers}
+        return Exchange(method, url, headers, body, timeout_s, self._certificate)
 
     def _request(
         self, method: str, path: str, body: bytes, timeout_s: float | None

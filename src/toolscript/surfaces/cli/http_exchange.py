@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 if TYPE_CHECKING:
-    from toolscript.surfaces.cli.tls_socket import Pin, TlsSocket
+    from toolscript.surfaces.cli.tls_socket import TlsSocket
 
 _PORTS = {"http": 80, "https": 443}
 _PIECE_BYTES = 65_536
@@ -35,18 +35,17 @@ class Exchange:
         headers: Further headers than ``Host`` and those about the body and the connection.
         body: The body; None if `send` sends it in pieces.
         timeout_s: How long the gateway may be silent, in seconds; None waits for ever.
-        pin: The only certificate that counts; None for those of the system.
+        certificate: See `TlsSocket`.
     """
 
-    def __init__(  # noqa: PLR0913 - a request's parts, and the connection's
+    def __init__(  # noqa: PLR0913, PLR0917 - a request's parts, and the connection's
         self,
         method: str,
         url: str,
         headers: Mapping[str, str],
         body: bytes | None = b"",
         timeout_s: float | None = None,
-        *,
-        pin: "Pin | None" = None,
+        certificate: str = "",
     ) -> None:
         parts = urlsplit(url)
         framing = "Transfer-Encoding: chunked" if body is None else f"Content-Length: {len(body)}"
@@ -69,7 +68,7 @@ class Exchange:
             if parts.scheme == "https":
                 from toolscript.surfaces.cli import tls_socket  # noqa: PLC0415 - imports ssl
 
-                self.socket = tls_socket.TlsSocket(plain, address[0], pin)
+                self.socket = tls_socket.TlsSocket(plain, address[0], certificate)
             self.socket.sendall(head + (body or b""))
         except BaseException:
             self.close()

@@ -7,7 +7,8 @@ import click
 
 from toolscript.config.settings import Settings, load_settings
 from toolscript.surfaces.cli.bridge import Bridge, Stream
-from toolscript.surfaces.cli.connect import pin_of, record_file, running_gateway
+from toolscript.surfaces.cli.connect import client_of, record_file, running_gateway
+from toolscript.surfaces.cli.gateway_client import RemoteClient, working_directory
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 from toolscript.surfaces.cli.options import settings_options
@@ -32,12 +33,9 @@ def mcp(alone: bool, **flags: Any) -> None:
         return
     path = f"/mcp/{settings.server.exposure}/stream"
     if settings.client.url and not _chosen(flags):
-        url, token = settings.client.url, settings.client.token or ""
-        Bridge(
-            lambda: Stream(url, token, path, settings.client.profile),
-            sys.stdin.buffer,
-            sys.stdout.buffer,
-        ).run()
+        url, token, profile = settings.client.url, settings.client.token, settings.client.profile
+        gateway = RemoteClient(url, "", token, working_directory(), profile)
+        Bridge(lambda: Stream(gateway, path), sys.stdin.buffer, sys.stdout.buffer).run()
         return
     started_with = {name: flags[name] for name in ("scripts", "model", "config", "data_dir")}
 
@@ -48,7 +46,7 @@ def mcp(alone: bool, **flags: Any) -> None:
                 f"the gateway has version {record.version}, and this is {__version__}; "
                 "to change that: toolscript gateway stop"
             )
-        return Stream(record.url, record.key, path, settings.client.profile, pin_of(record))
+        return Stream(client_of(record, settings.client.profile), path)
 
     record = record_file(settings.paths).path
     # In two phases the list is another one after each search.

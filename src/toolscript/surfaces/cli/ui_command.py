@@ -33,7 +33,7 @@ def ui(print_only: bool, **flags: Any) -> None:
     else:
         client = client_of(ensure_gateway(settings.paths, flags), settings.client.profile)
     made = client.post("/ui/link", b"{}")
-    link = (made.get("origin") or client.url.rstrip("/")) + made["path"]
+    link = (made.get("origin") or client.url).rstrip("/") + made["path"]
     if not print_only and _is_opened(client, link):
         click.echo(f"opened {client.url} in your browser")
     else:

@@ -86,7 +86,11 @@ def serve(
     keep_heap_small()
     skip_sdk_framework()
     config = load(settings.paths)
-    certificate, tls_name = _read_certificate(settings.server)
+    certificate = ""
+    if settings.server.tls_cert or settings.server.tls_key:
+        from toolscript.surfaces.server.tls import read_certificate  # noqa: PLC0415 - few need it
+
+        certificate = read_certificate(settings.server)
     file = GatewayFile(settings.paths.data_dir, config.key)
     with (
         file.lock(),
@@ -99,22 +103,13 @@ def serve(
         server.idle_s = settings.server.idle_s if on_demand else 0
         url = _url(listening, settings.server)
         model = settings.embedding.model
-        about = GatewayRecord(url, os.getpid(), __version__, model, key, certificate, tls_name)
+        about = GatewayRecord(url, os.getpid(), __version__, model, key, certificate)
         try:
             file.write(about)
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:
             file.remove()
-
-
-def _read_certificate(server: ServerSettings) -> tuple[str, str]:
-    """Returns the gateway's certificate in PEM, and a name it has; empty without TLS."""
-    if server.tls_cert is None and server.tls_key is None:
-        return "", ""
-    from toolscript.surfaces.server.tls import read_certificate  # noqa: PLC0415 - few need it
-
-    return read_certificate(server.tls_cert, server.tls_key)
 
 
 def _exporting(environ: Mapping[str, str]) -> AbstractContextManager[object]:
@@ -152,7 +147,8 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
             "toolscript token create, or listen on 127.0.0.1"
         )
     is_private = local and not on_demand and not public and not settings.server.oauth
-    authenticator = TokenAuthenticator(tokens, key, open_to_all=is_private)
+    has_oauth = settings.server.oauth
+    authenticator = TokenAuthenticator(tokens, key, open_to_all=is_private, has_oauth=has_oauth)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
     if public:
         own_hosts += (urlsplit(public).hostname or "",)
@@ -162,6 +158,12 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
         if not local and not public:
             raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
         oauth = OAuthServer(public or _url(listening, settings.server), sealing, tokens, documents)
+    if settings.issuer.url:
+        if oauth is None:
+            raise ConfigError("TOOLSCRIPT_ISSUER logs in people for --oauth, which is not given")
+        from toolscript.surfaces.server.oidc_provider import OidcProvider  # noqa: PLC0415 - few need it
+
+        oauth.provider = OidcProvider(settings, oauth.issuer, config.profiles)
     app = bootstrap.application(
         settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )

@@ -31,6 +31,7 @@ from toolscript.surfaces.server.error_answers import error_response, refusal
 from toolscript.surfaces.server.page_sessions import (
     CONSENT,
     ENTER,
+    RETURN,
     PageSessions,
     cookie_name,
     is_page,
@@ -99,12 +100,16 @@ class TokenAuthenticator:
         key: The key in the gateway's record, which only its owner can read.
         open_to_all: Whether every program that reaches the gateway is admitted for as long as no
             token was ever created.
+        has_oauth: Whether clients can log in by OAuth.
     """
 
-    def __init__(self, tokens: TokenStore, key: str, *, open_to_all: bool) -> None:
+    def __init__(
+        self, tokens: TokenStore, key: str, *, open_to_all: bool, has_oauth: bool = False
+    ) -> None:
         self._tokens = tokens
         self._key = key
         self._open_to_all = open_to_all
+        self._has_oauth = has_oauth
         self._fault = ""
 
     def __call__(self, token: str) -> Access:
@@ -157,6 +162,8 @@ class TokenAuthenticator:
 
     def _no_token(self) -> AccessError:
         asks = "this gateway asks for a token; send it as 'Authorization: Bearer …'"
+        if self._has_oauth:
+            return AccessError(f"{asks}, or log in by OAuth if your client can")
         if self._tokens.protected:
             return AccessError(asks)
         return AccessError(
@@ -331,7 +338,7 @@ class OriginGuard:
             return 403, f"a page of {origin[:60]!r} may not ask this gateway"
         # A file with a link leads here, too; the link's code says that it may.
         is_visit = request.headers.get("sec-fetch-dest") == "document"
-        is_link = request.url.path in {ENTER, CONSENT} and is_visit
+        is_link = request.url.path in {ENTER, CONSENT, RETURN} and is_visit
         if site not in _OWN_SITE and not is_link:
             return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
         return None

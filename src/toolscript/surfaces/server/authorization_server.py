@@ -14,7 +14,7 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import anyio.to_thread
@@ -32,6 +32,9 @@ from toolscript.surfaces.server.oauth_client_metadata import (
 )
 from toolscript.surfaces.server.page_sessions import CONSENT
 from toolscript.text.display import printable
+
+if TYPE_CHECKING:
+    from toolscript.surfaces.server.oidc_provider import OidcProvider
 
 TOKEN, REGISTER = "/oauth/token", "/oauth/register"
 RESOURCE = "/.well-known/oauth-protected-resource"
@@ -65,7 +68,7 @@ class OAuthError(Exception):
 
 
 class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A client's request that was checked, and waits for the owner."""
+    """A client's request that was checked, and waits for the owner, or for another person."""
 
     client_id: str
     name: str
@@ -76,6 +79,11 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     state: str | None
     expires: int
     """In seconds since 1970."""
+    log_in: str = ""
+    """The state of the person's log-in; empty for the owner."""
+    account: str = ""
+    profiles: tuple[str, ...] = ()
+    """The profiles of the person's groups."""
 
     @property
     def profile(self) -> str:
@@ -103,6 +111,8 @@ class _Code(msgspec.Struct, frozen=True, array_like=True):
 class OAuthServer:
     """Checks requests, and turns consent into tokens.
 
+    If it has a ``provider``, that logs in people, who consent instead of the owner.
+
     Args:
         issuer: The gateway's address for others, without a slash at its end.
         key: Seals values; replicas share it.
@@ -124,6 +134,7 @@ class OAuthServer:
         self._tokens = tokens
         self._documents = documents
         self._clock = clock
+        self.provider: OidcProvider | None = None
 
     def is_open(self, path: str) -> bool:
         """Returns whether a path is answered to everybody alike, whatever token they send."""
@@ -170,7 +181,7 @@ class OAuthServer:
         Raises `InputError` for a description that cannot be used.
         """
         client = read_client(content)
-        sealed = self._seal("client", ClientDescription(client.redirect_uris, client.name))
+        sealed = self.seal("client", ClientDescription(client.redirect_uris, client.name))
         return {
             "client_id": _REGISTERED + sealed,
             "client_id_issued_at": int(self._clock()),
@@ -228,7 +239,7 @@ class OAuthServer:
         return client
 
     def _read_client(self, client_id: str) -> ClientDescription | None:
-        return self._open("client", client_id.removeprefix(_REGISTERED), ClientDescription)
+        return self.read("client", client_id.removeprefix(_REGISTERED), ClientDescription)
 
     def _is_own(self, resource: str) -> bool:
         path = resource.removeprefix(self.issuer)
@@ -236,11 +247,11 @@ class OAuthServer:
 
     def seal_request(self, request: AuthorizationRequest) -> str:
         """Returns a request sealed, for the form in which the owner decides."""
-        return self._seal("request", request)
+        return self.seal("request", request)
 
     def read_request(self, sealed: str) -> AuthorizationRequest:
         """Returns the request of a form; raises `InputError` for one that is forged or too old."""
-        request = self._open("request", sealed, AuthorizationRequest)
+        request = self.read("request", sealed, AuthorizationRequest)
         if request is None or request.expires < self._clock():
             raise InputError("the question is too old; let the program ask once more")
         return request
@@ -253,16 +264,17 @@ class OAuthServer:
             profile: The profile whose rules hold for the token; empty for none.
             days: How long the token is valid.
         """
+        program = f"{request.name} ({request.document_host or host_of(request.redirect_uri)})"
         code = _Code(
             secrets.token_urlsafe(16),
             int(self._clock()) + CODE_S,
             _bind(request.client_id, request.redirect_uri, request.challenge),
             request.resource,
-            f"{request.name} ({request.document_host or host_of(request.redirect_uri)})".strip(),
+            f"{program} for {request.account}".removesuffix(" for ").strip(),
             tuple({*filter(None, (profile, request.profile))}),
             days,
         )
-        return self._answer(request, code=self._seal("code", code))
+        return self._answer(request, code=self.seal("code", code))
 
     def deny(self, request: AuthorizationRequest) -> str:
         """Returns the address to which the browser takes the owner's refusal."""
@@ -284,7 +296,7 @@ class OAuthServer:
         client_id = given.get("client_id", "")
         if client_id.startswith(_REGISTERED) and self._read_client(client_id) is None:
             raise OAuthError("invalid_client", "the client is not registered here")
-        code = self._open("code", given.get("code", ""), _Code)
+        code = self.read("code", given.get("code", ""), _Code)
         if code is None:
             raise OAuthError("invalid_grant", "the code is not known")
         is_valid = self._fits(code, given)
@@ -312,11 +324,12 @@ class OAuthServer:
         binding = _bind(given.get("client_id", ""), given.get("redirect_uri", ""), challenge)
         return hmac.compare_digest(code.binding, binding)
 
-    def _seal(self, purpose: str, value: object) -> str:
+    def seal(self, purpose: str, value: object) -> str:
+        """Returns a value as a text that only this gateway, or a replica, can make or read."""
         return self._key.seal_text(msgspec.json.encode(value), self._purpose(purpose))
 
-    def _open(self, purpose: str, sealed: str, kind: type[_T]) -> _T | None:
-        """Returns a value that this gateway, or a replica, has sealed; None for anything else."""
+    def read(self, purpose: str, sealed: str, kind: type[_T]) -> _T | None:
+        """Returns a value that was sealed for the same purpose; None for anything else."""
         if len(sealed) > MAX_SEALED_CHARS:
             return None
         value = self._key.read_text(sealed, self._purpose(purpose))

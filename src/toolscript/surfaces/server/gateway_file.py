@@ -30,8 +30,6 @@ class GatewayRecord:
     """The key that the owner's commands send; only the owner can read the file."""
     certificate: str = ""
     """The certificate that the gateway has, in PEM; empty if it speaks plain HTTP."""
-    tls_name: str = ""
-    """A name that the certificate has."""
 
 
 class GatewayFile:

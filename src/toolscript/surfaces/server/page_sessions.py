@@ -19,6 +19,8 @@ ENTER = f"{PAGE}/enter"
 """The path of a link."""
 CONSENT = f"{PAGE}/authorize"
 """The path to which a client of OAuth sends the browser."""
+RETURN = f"{CONSENT}/return"
+"""The path to which a company's provider sends it back."""
 LINK_S = 120.0
 """How long a link may be opened."""
 SESSION_S = 12 * 3600.0

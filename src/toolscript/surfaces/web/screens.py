@@ -148,7 +148,7 @@ def _answering(
             if not screen.is_public:
                 access_of(request).check("log in first")
                 if request.method == "POST":
-                    await _check_form(request)
+                    await check_form(request)
             answer = await screen.handler(app, request)
         except ToolscriptError as problem:
             if as_json:
@@ -173,7 +173,7 @@ async def _not_found(_: App, request: Request) -> Any:
     raise UnknownNameError(f"there is no page at {request.url.path}")
 
 
-async def _check_form(request: Request) -> None:
+async def check_form(request: Request) -> None:
     """Raises an error for a POST that is too long, or not of a form of the page itself.
 
     `OriginGuard` has refused other sites; here the request has to name its own.

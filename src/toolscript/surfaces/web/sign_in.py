@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toolscript.app.application import App
+from toolscript.config.settings import ServerSettings
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.server.authentication import Access, access_of
-from toolscript.surfaces.server.authorization_server import OAuthServer
 from toolscript.surfaces.server.error_answers import error_response, json_response
 from toolscript.surfaces.server.page_sessions import (
     ENTER,
@@ -36,9 +36,9 @@ async def create_link(_: App, request: Request) -> Any:
     except ToolscriptError as error:
         return error_response(error)
     path = f"{ENTER}?code={_sessions(request).link(access)}"
-    oauth: OAuthServer | None = request.app.state.oauth
-    is_public = request.app.state.settings.server.public_url is not None
-    return json_response({"path": path, "origin": oauth.issuer if oauth and is_public else ""})
+    server: ServerSettings = request.app.state.settings.server
+    is_https = server.oauth or server.tls_cert is not None
+    return json_response({"path": path, "origin": (is_https and server.public_url) or ""})
 
 
 @SCREENS.add("POST", "/link/waiting", is_public=True)

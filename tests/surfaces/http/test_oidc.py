@@ -1,0 +1,159 @@
+"""A company's provider logs people in: their groups say which profiles they may give clients."""
+
+import json
+from collections.abc import Generator
+
+import pytest
+from tests.servers.oidc import SECRET, Provider, oidc_provider
+from tests.support import Cli, fetch, until
+from tests.surfaces.oauth_flow import Flow, led, oauth_gateway
+from tests.surfaces.oidc_flow import settings_for, visit
+
+from toolscript.config.secret_store import SecretStore
+
+
+@pytest.fixture(scope="module")
+def provider() -> Generator[Provider]:
+    with oidc_provider() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def flow(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Generator[Flow]:
+    home = tmp_path_factory.mktemp("company")
+    SecretStore(home / ".toolscript").set("company", SECRET)
+    secret = {"TOOLSCRIPT_ISSUER_CLIENT_SECRET": "${secret:company}"}
+    with oauth_gateway(home, **settings_for(provider, **secret)) as flow:
+        yield flow
+
+
+@pytest.mark.requirement("http:oidc")
+def test_the_provider_is_asked_as_its_protocol_has_it(flow: Flow, provider: Provider) -> None:
+    asked = visit(flow, provider).begin().asked
+    assert asked["redirect_uri"] == f"{flow.url}/ui/authorize/return"
+    assert asked["scope"] == "openid email profile groups"
+    assert (asked["tenant"], asked["response_type"]) == ("1", "code")
+    assert asked["code_challenge_method"] == "S256"
+    again = visit(flow, provider).begin().asked
+    for name in ("state", "nonce", "code_challenge"):
+        assert len(asked[name]) == 43
+        assert asked[name] != again[name]
+
+
+@pytest.mark.requirement("http:oidc")
+def test_a_person_sees_who_asks_and_the_profiles_of_the_own_groups(
+    flow: Flow, provider: Provider
+) -> None:
+    for person, account, profiles in (
+        ("anna", "anna@corp.example", ["reader"]),
+        ("otto", "otto", ["mailer", "reader"]),
+    ):
+        page = visit(flow, provider).begin().log_in(person).page
+        assert page.one("h1").text == "May Notes use your tools?"
+        strong = [each.text for each in page.one("main").all("strong")]
+        assert strong == ["app.example", account]
+        options = page.one("select", name="profile").all("option")
+        assert [each.attributes["value"] for each in options] == profiles
+
+
+@pytest.mark.requirement("http:oidc")
+def test_consent_becomes_a_token_with_the_account_and_the_profile(
+    flow: Flow, provider: Provider
+) -> None:
+    browser = visit(flow, provider)
+    answer = led(browser.decide(browser.question("otto"), profile="mailer"))
+    assert (answer["state"], answer["iss"]) == ("s1", flow.url)
+    status, given = flow.exchange(answer["code"])
+    assert status == 200, given
+    headers = {"Authorization": f"Bearer {given['access_token']}"}
+    tools = fetch(flow.url, "/tools", headers=headers)[1]["tools"]
+    assert sorted(each["toolId"] for each in tools) == ["mail__delete_mail", "mail__send_mail"]
+    [token] = [each for each in flow.tokens() if each["name"] == "Notes (app.example) for otto"]
+    assert (token["profiles"], bool(token["expires"])) == (["mailer"], True)
+    assert flow.cli("token", "revoke", token["id"]).returncode == 0
+    until(lambda: flow.opens(given["access_token"]) == 401, "the token counts no more")
+
+
+@pytest.mark.requirement("http:oidc")
+def test_a_person_may_refuse(flow: Flow, provider: Provider) -> None:
+    browser = visit(flow, provider)
+    answer = led(browser.decide(browser.question(), answer="deny"))
+    assert answer == {"error": "access_denied", "state": "s1", "iss": flow.url}
+
+
+@pytest.mark.requirement("http:oidc")
+def test_somebody_without_a_group_is_told_so(flow: Flow, provider: Provider) -> None:
+    answer = visit(flow, provider).begin().log_in("eve")
+    assert answer.status == 403
+    assert "id-of-eve is in no group that may use this; ask the owner" in answer.page.text
+
+
+@pytest.mark.requirement("http:oidc")
+def test_the_address_of_a_profile_leaves_only_that(flow: Flow, provider: Provider) -> None:
+    browser = visit(flow, provider).begin(resource=f"{flow.url}/mcp/p/mailer")
+    options = browser.log_in("otto").page.one("select", name="profile").all("option")
+    assert [each.attributes["value"] for each in options] == ["mailer"]
+
+
+@pytest.mark.requirement("http:oidc")
+def test_the_owner_is_not_asked(flow: Flow) -> None:
+    """Not even in the browser in which the owner is logged in."""
+    assert flow.ask(flow.owner).status == 303
+
+
+@pytest.mark.requirement("http:oidc")
+def test_the_keys_are_fetched_again_for_a_new_one(flow: Flow, provider: Provider) -> None:
+    """And not for each token."""
+    for _ in range(3):
+        assert visit(flow, provider).begin().log_in().status == 200
+    assert provider.fetches.count("/keys") <= 2
+    assert provider.fetches.count("/.well-known/openid-configuration") == 1
+
+
+@pytest.mark.requirement("http:oidc")
+def test_a_cookie_of_the_log_in_is_for_its_page(flow: Flow) -> None:
+    answer = flow.ask(flow.stranger)
+    cookie = answer.headers["set-cookie"].split("; ")
+    assert {"HttpOnly", "Path=/ui/authorize", "SameSite=lax", "Max-Age=600"} <= {*cookie}
+    assert "Secure" not in cookie, "it speaks plain HTTP on this machine"
+
+
+@pytest.mark.requirement("http:oidc")
+def test_a_long_request_is_refused_before_the_log_in(flow: Flow) -> None:
+    answer = flow.ask(flow.stranger, state="s" * 3_500)
+    assert answer.status == 400
+    assert "too long" in answer.page.text
+
+
+@pytest.mark.requirement("http:oidc")
+@pytest.mark.parametrize(
+    ("env", "why"),
+    [
+        ({"TOOLSCRIPT_ISSUER": "http://login.example.com"}, "needs https"),
+        ({"TOOLSCRIPT_ISSUER_CLIENT_ID": ""}, "TOOLSCRIPT_ISSUER_CLIENT_ID"),
+        ({"TOOLSCRIPT_ISSUER_PROFILES": ""}, "TOOLSCRIPT_ISSUER_PROFILES"),
+        ({"TOOLSCRIPT_ISSUER_PROFILES": "engineering"}, "engineering=developer"),
+        ({"TOOLSCRIPT_ISSUER_PROFILES": "a=reader,b="}, "TOOLSCRIPT_ISSUER_PROFILES"),
+        ({"TOOLSCRIPT_ISSUER_PROFILES": "a=missing"}, "no profile is called 'missing'"),
+        ({"TOOLSCRIPT_ISSUER_CLIENT_SECRET": "${secret:x}"}, "toolscript secret set x"),
+        ({"TOOLSCRIPT_OAUTH": ""}, "for --oauth"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(
+    env: dict[str, str], why: str, cli: Cli, provider: Provider
+) -> None:
+    path = cli.configure()
+    path.write_text(json.dumps({"mcpServers": {}, "profiles": {"reader": ["files"]}}), "utf-8")
+    given = settings_for(provider, TOOLSCRIPT_OAUTH="1", TOOLSCRIPT_ISSUER_PROFILES="a=reader")
+    done = cli("gateway", "start", "--port", "0", env=given | env)
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert SECRET not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.requirement("http:oidc")
+def test_a_stranger_is_told_to_log_in(flow: Flow) -> None:
+    status, answer = fetch(flow.url, "/tools")
+    assert status == 401
+    assert answer["error"].endswith(", or log in by OAuth if your client can")
