@@ -27,7 +27,6 @@ class Exchange:
 
     Every method raises `OSError` for a connection that cannot be made, breaks off or is silent for
     too long, and `ValueError` for an answer that is not HTTP/1.1 or a header with a line break.
-    The constructor raises `GatewayError` for a certificate that does not count.
 
     Args:
         method: Such as ``GET``.
@@ -35,7 +34,7 @@ class Exchange:
         headers: Further headers than ``Host`` and those about the body and the connection.
         body: The body; None if `send` sends it in pieces.
         timeout_s: How long the gateway may be silent, in seconds; None waits for ever.
-        certificate: See `TlsSocket`.
+        certificate: See `TlsSocket`, which may raise `GatewayError`, too.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a request's parts, and the connection's

@@ -16,17 +16,11 @@ _T = TypeVar("_T")
 
 
 class TlsSocket:
-    """Makes the handshake; then like a `socket.socket`, of which it has a few methods.
+    """Makes the handshake with a host; then like a `socket.socket`, of which it has a few methods.
 
-    Args:
-        connection: Is connected; its timeout holds.
-        host: The name that the certificate must have.
-        certificate: The only certificate that counts, in PEM, for any host; empty for those whose
-            issuers the system trusts, or SSL_CERT_FILE.
-
-    Raises:
-        GatewayError: The certificate is not to be trusted.
-        OSError: The handshake fails otherwise.
+    A ``certificate``, in PEM, is the only one that counts, for any host; without one those count
+    whose issuers the system trusts, or SSL_CERT_FILE. Raises `GatewayError` for another one, and
+    `OSError` if the handshake fails otherwise.
     """
 
     def __init__(self, connection: socket.socket, host: str, certificate: str) -> None:

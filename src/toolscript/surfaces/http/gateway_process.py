@@ -102,10 +102,9 @@ def serve(
         server = _server(settings, config, listening, key, pages, documents, on_demand=on_demand)
         server.idle_s = settings.server.idle_s if on_demand else 0
         url = _url(listening, settings.server)
-        model = settings.embedding.model
-        about = GatewayRecord(url, os.getpid(), __version__, model, key, certificate)
+        model, pid = settings.embedding.model, os.getpid()
         try:
-            file.write(about)
+            file.write(GatewayRecord(url, pid, __version__, model, key, certificate))
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:
@@ -146,8 +145,8 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
             f"on {bound} other machines could use every tool; first make a token with: "
             "toolscript token create, or listen on 127.0.0.1"
         )
-    is_private = local and not on_demand and not public and not settings.server.oauth
     has_oauth = settings.server.oauth
+    is_private = local and not on_demand and not public and not has_oauth
     authenticator = TokenAuthenticator(tokens, key, open_to_all=is_private, has_oauth=has_oauth)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
     if public:

@@ -16,11 +16,7 @@ from toolscript.app.application import App
 from toolscript.config.permission_rules import check_profile
 from toolscript.errors import DeniedError, InputError, UnknownNameError
 from toolscript.surfaces.server.authentication import access_of
-from toolscript.surfaces.server.authorization_server import (
-    DAYS,
-    AuthorizationRequest,
-    OAuthServer,
-)
+from toolscript.surfaces.server.authorization_server import DAYS, AuthorizationRequest, OAuthServer
 from toolscript.surfaces.server.oauth_client_metadata import host_of, is_loopback
 from toolscript.surfaces.server.oidc_provider import LOG_IN_S, LogIn, OidcProvider
 from toolscript.surfaces.server.page_sessions import CONSENT, PAGE, RETURN, cookie_name
@@ -154,8 +150,8 @@ async def decide(app: App, request: Request) -> Any:
 
 def _log_in(oauth: OAuthServer, request: Request) -> LogIn:
     """Returns the log-in of the browser's cookie; raises `DeniedError` if there is none."""
-    sealed = request.cookies.get(f"{cookie_name(request)}_log_in", "")
-    log_in = oauth.read("log-in", sealed, LogIn)
+    name = f"{cookie_name(request)}_log_in"
+    log_in = oauth.read("log-in", request.cookies.get(name, ""), LogIn)
     if log_in is None:
         raise DeniedError("no log-in of this browser has begun here; let the program ask again")
     return log_in
@@ -167,15 +163,10 @@ async def _begin_log_in(oauth: OAuthServer, provider: OidcProvider, request: Req
     sealed = oauth.seal("log-in", log_in)
     if len(sealed) > MAX_COOKIE_CHARS:
         raise InputError("the program's request is too long to be kept during a log-in")
-    answer = RedirectResponse(url, HTTPStatus.SEE_OTHER)
-    answer.set_cookie(
-        f"{cookie_name(request)}_log_in",
-        sealed,
-        max_age=LOG_IN_S,
-        path=CONSENT,
-        secure=oauth.issuer.startswith("https:"),
-        httponly=True,
-        samesite="lax",  # the provider is another site
+    answer, is_https = RedirectResponse(url, 303), oauth.issuer.startswith("https:")
+    name = f"{cookie_name(request)}_log_in"
+    answer.set_cookie(  # lax, since the provider is another site
+        name, sealed, LOG_IN_S, path=CONSENT, secure=is_https, httponly=True, samesite="lax"
     )
     return answer
 
