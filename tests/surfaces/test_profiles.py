@@ -99,6 +99,21 @@ def test_skills_belong_to_a_profile_that_names_them(place: Visitor) -> None:
     assert "pdf-forms" in under(place, "all but").get("/skills")
 
 
+@pytest.mark.requirement("config:profiles")
+def test_the_permissions_name_the_selections(place: Visitor) -> None:
+    """config:profiles: of each profile that has one."""
+    told = place.cli.json("permissions")["selections"]
+    assert told == {
+        "whole": ["aardvark"],
+        "parts": ["aardvark__southward", "beetle__e*"],
+        "ruled": ["aardvark", "crane"],
+        "nothing": ["no-such"],
+    }
+    table = place.cli("permissions").stdout
+    assert "aardvark__southward, beetle__e*" in table
+    assert "profile 'parts'" in table
+
+
 def test_a_profile_that_does_not_exist_is_named_with_the_others(place: Visitor) -> None:
     """To its owner, and not to the bearer of a limited token."""
     token = create_token(place.cli, "--server", "beetle")["token"]

@@ -48,7 +48,7 @@ def pending(identifier: str | None, answer: str | None, output: str, **flags: An
 @output_option
 @settings_options("config", "data_dir")
 def permissions(revoke: str | None, output: str, **flags: Any) -> None:
-    """Show the rules about calls, and what you have allowed for always."""
+    """Show the rules about calls, what profiles select, and what you have allowed for always."""
     with connected(flags, embed=False) as client:
         if revoke is not None:
             body = json.dumps({"id": revoke}).encode()
@@ -60,6 +60,8 @@ def permissions(revoke: str | None, output: str, **flags: Any) -> None:
     rows = [
         ["rule", r["decision"], r["pattern"], r["toolClass"] or "all", r["origin"]] for r in rules
     ]
+    for name, selection in found["selections"].items():
+        rows.append(["selection", "find only", ", ".join(selection), "all", f"profile {name!r}"])
     for answer in found["remembered"]:
         origin = f"{answer['holder']}, {answer['since']}, id {answer['id']}"
         decision = "ask (the tool has changed)" if answer["id"] in found["outdated"] else "allow"

@@ -41,6 +41,10 @@ class PermissionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     rules: list[RuleAnswer]
     profiles: dict[str, list[RuleAnswer]]
+    selections: Annotated[
+        dict[str, list[str]],
+        about("By profile: the servers and tools, or patterns, that its callers find; else all."),
+    ]
     remembered: Annotated[list[RememberedAnswer], about("What was allowed for always.")]
     outdated: Annotated[list[str], about("Ids of those whose tool has changed: they ask again.")]
 

@@ -103,6 +103,11 @@ async def permissions(app: App, request: Request) -> Any:
             name: [RuleAnswer.of(rule) for rule in profile.rules]
             for name, profile in profiles.items()
         },
+        selections={
+            name: [*profile.selection.servers, *profile.selection.tools]
+            for name, profile in profiles.items()
+            if profile.selection is not None
+        },
         remembered=list(remembered),
         outdated=[
             answer.id
