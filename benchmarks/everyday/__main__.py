@@ -56,9 +56,8 @@ class Answer(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether a right tool is named: among the first, or with "none" among the nearest."""
-        first = NEAREST if self.verdict == "none" else VERDICT_DEPTH
-        return 0 < self.place <= first and (self.verdict == "none" or not self.hidden)
+        """Whether the answer for a model names a right tool: see `SearchResult.nearest`."""
+        return 0 < self.place <= NEAREST and (self.verdict != "good" or not self.hidden)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

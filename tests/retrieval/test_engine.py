@@ -429,10 +429,14 @@ def test_if_nothing_passes_the_three_best_are_named(engine: SearchEngine) -> Non
 
 
 @pytest.mark.requirement("search:none")
-def test_where_something_passes_nothing_below_is_named(engine: SearchEngine) -> None:
+def test_if_few_pass_the_next_best_are_named(engine: SearchEngine) -> None:
     """search:none"""
-    assert ask(engine, "rename a document").hits
-    assert ask(engine, "rename a document").nearest == ()
+    every = everything(engine, "rename a document")
+    for passing in range(1, NEAREST + 2):
+        threshold = [*every.values()][passing - 1]
+        result = ask(engine, "rename a document", threshold=threshold, limit=10)
+        assert ids(result) == [*every][:passing]
+        assert [hit.document.id for hit in result.nearest] == [*every][passing:NEAREST]
 
 
 @pytest.mark.requirement("search:none")

@@ -137,7 +137,7 @@ def _merge(tools: SearchResult, skills: SearchResult) -> SearchResult:
     return replace(
         tools,
         hits=hits,
-        nearest=() if hits else _best((*tools.nearest, *skills.nearest), NEAREST),
+        nearest=_best((*tools.nearest, *skills.nearest), max(0, NEAREST - len(hits))),
         degraded=tuple(dict.fromkeys((*tools.degraded, *skills.degraded))),
     )
 

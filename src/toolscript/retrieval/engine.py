@@ -45,7 +45,7 @@ from toolscript.tracing import span
 from toolscript.types import Document, Hit, MissExplanation, SearchRequest, SearchResult
 
 NEAREST = 3
-"""Number of hits below the threshold that are named if no hit passes it."""
+"""Number of documents that are named at least: if fewer hits pass the threshold, the next ones."""
 MAX_TIED_PASSAGES = 50
 """The number of passages that score alike whose words are compared."""
 
@@ -223,15 +223,17 @@ def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floatin
 def select(
     trace: Trace, candidates: Rows, accepted_at: AcceptedAt | None = None
 ) -> tuple[list[int], list[int]]:
-    """Returns the rows of the hits, and if there is none the `NEAREST` that the threshold kept out.
+    """Returns the rows of the hits, and if they are few the next ones, below the threshold.
 
-    The best is first; ``candidates`` are sorted by id already.
+    Both together are then `NEAREST`, the best first; ``candidates`` are sorted by id already.
     """
     surest = trace.surest[candidates]
     passing = candidates[surest >= trace.threshold]
-    if passing.size:
-        return _best(trace, passing, trace.limit, accepted_at), []
-    return [], _best(trace, candidates[surest > 0], NEAREST, accepted_at)
+    hits = _best(trace, passing, trace.limit, accepted_at)
+    if passing.size >= NEAREST:
+        return hits, []
+    others = candidates[(surest > 0) & (surest < trace.threshold)]
+    return hits, _best(trace, others, NEAREST - passing.size, accepted_at)
 
 
 def _best(trace: Trace, rows: Rows, limit: int, accepted_at: AcceptedAt | None) -> list[int]:

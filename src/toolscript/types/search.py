@@ -211,7 +211,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     threshold: float
     nearest: tuple[Hit, ...] = ()
-    """The best few that the threshold kept out, best first, if no hit passed it."""
+    """The next best that the threshold kept out, best first, if hardly any hit passed it."""
     degraded: tuple[str, ...] = ()
     """Which signals did not answer, and why."""
     why: MissExplanation | None = None

@@ -140,6 +140,7 @@ def search_answer(
         form: The form of the tools' definitions; None leaves them out.
     """
     result, known = found.result, found.tools
+    nearest = next(iter(result.nearest), None)
     specs = [known[hit.document.id].spec for hit in result.hits if hit.document.id in known]
     return SearchAnswer(
         query=query,
@@ -147,7 +148,7 @@ def search_answer(
         total_results=len(result.hits),
         threshold=result.threshold,
         limit=result.limit,
-        below=_hit(result.nearest[0], known, mark=mark) if result.nearest else None,
+        below=_hit(nearest, known, mark=mark) if nearest and not result.hits else None,
         degraded=result.degraded,
         not_searched=UNSET
         if found.missing is None

@@ -54,15 +54,15 @@ def of_skills(result: SearchResult) -> str:
 
 
 def _verdict(result: SearchResult, noun: str) -> str:
-    if result.hits:
-        is_good = result.hits[0].score >= GOOD_CONFIDENCE
-        return "fit: good" if is_good else f"fit: weak. {_ADVICE}"
+    if result.hits and result.hits[0].score >= GOOD_CONFIDENCE:
+        return "fit: good"
     nearest = [
         f"{printable(hit.document.parent_id or hit.document.id, 128)} {hit.score:.2f}"
         for hit in result.nearest
     ]
-    confidences = f" Confidence of the nearest: {', '.join(nearest)}." if nearest else ""
-    return f"fit: none. No {noun} here surely does that.{confidences} {_ADVICE}"
+    verdict = "weak." if result.hits else f"none. No {noun} here surely does that."
+    less_sure = f" Less sure: {', '.join(nearest)}." if nearest else ""
+    return f"fit: {verdict}{less_sure} {_ADVICE}"
 
 
 def _tool(tool: KnownTool, name: str, twins: Sequence[str]) -> str:
