@@ -19,6 +19,18 @@ def test_the_last_words_are_those_of_this_run(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "it.log.1").read_bytes() == b"first\n", "those before are kept"
 
 
+def test_of_a_crash_of_node_the_error_is_shown(tmp_path: Path) -> None:
+    log = StderrLog(tmp_path / "it.log")
+    with log.opened():
+        log.write(b"node:internal/modules/cjs/loader:1210\n  throw err;\n  ^\n\n")
+        log.write(b"Error: Cannot find module '/srv/notes.js'\n    at Module._load (x.js:1)\n")
+        log.write(b"    at Error (x.js:2) {\n  code: 'MODULE_NOT_FOUND'\n}\n\nNode.js v20.20.2\n")
+        assert log.last_line == "Error: Cannot find module '/srv/notes.js'"
+    with log.opened():
+        log.write(b"begun\nNode.js v22 is too old\n")
+        assert log.last_line == "Node.js v22 is too old", "there is no error to show instead"
+
+
 def test_what_another_process_writes_into_the_file_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "it.log"
     log = StderrLog(path)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ MAX_LINE_BYTES = 1024 * 1024
 """Bytes of a line that wait for its end, so that no half of a hidden text is written."""
 _TAIL_BYTES = 8192
 _SHOWN_BYTES = 256 * 1024
+_ERROR = re.compile(r"\w*Error\b")
 _UNSHOWN_CHARS = 4096
 """The hidden part of a line that begins before the tail: it may begin with half a secret."""
 
@@ -115,9 +117,12 @@ class StderrLog:
 
     @property
     def last_line(self) -> str:
-        """The last line that is not blank."""
+        """The last line that is not blank; of a crash of Node.js, the line with the error."""
         first, *others = self._tail.decode("utf-8", "replace").splitlines() or [""]
-        last = next((line for line in reversed(others) if line.strip()), "")
+        lines = [line for line in others if line.strip()]
+        if lines and lines[-1].startswith("Node.js v"):  # which ends a trace
+            lines = list(filter(_ERROR.match, lines)) or lines
+        last = lines[-1] if lines else ""
         return last or (first[_UNSHOWN_CHARS:] if len(self._tail) == _TAIL_BYTES else first)
 
     def _begin(self) -> None:
