@@ -86,7 +86,7 @@ def test_a_stored_script_is_found_called_held_and_removed(cli: Cli) -> None:
     rows = fetch(url, "/activity", {"limit": 3})[1]["calls"]
     assert [row["tool"] for row in rows] == ["scripts__double-twice", "files__echo", "files__echo"]
 
-    add(cli, DOUBLE.replace("* 2", "* 3"))
+    assert add(cli, DOUBLE.replace("* 2", "* 3")) == "replaced scripts__double-twice\n"
     until(lambda: call(cli, "scripts__double-twice", number=3)[0] == 403, "the change is held")
     held = cli("review")
     assert "scripts__double-twice" in held.stdout
@@ -115,10 +115,11 @@ def test_a_stored_script_may_do_what_its_class_and_its_caller_may(cli: Cli) -> N
     [
         ("print(1)", "a script begins with ---"),
         ("---\nname: [a\n---\n1", "its front matter is no YAML"),
-        ("---\nname: A b\ndescription: x\n---\n1", "its name is 'A b'; give it a name of small"),
-        ("---\nname: a\n---\n1", "and a description"),
+        ("---\nname: A b\ndescription: x\n---\n1", "its name is 'A b'; give it one of small"),
+        ("---\nname: a\n---\n1", "it has no description"),
         ("---\nname: a\ndescription: b\nparameters: {n: 3}\n---\n1", "no JSON Schema of an object"),
         ("---\nname: a\ndescription: b\nclass: any\n---\n1", "choose one of read, write"),
+        ("---\nname: a\ndescription: b\nclas: read\n---\n1", "did you mean 'class'?"),
     ],
 )
 def test_a_file_that_is_no_script_is_refused_in_one_line(

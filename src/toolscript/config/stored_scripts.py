@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
+from toolscript.config.known_keys import misspelt
 from toolscript.errors import InputError
 from toolscript.storage.atomic_files import make_private, stamp, write_atomically
 from toolscript.text.display import printable
@@ -23,6 +24,7 @@ from toolscript.types import ServerSpec, ToolSpec
 SERVER = "scripts"
 DIGEST = "toolscript/sha256"
 MAX_CHARS = 50_000
+_KEYS = ("name", "description", "parameters", "class")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 _PARTS = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*\n(.*)\Z", re.DOTALL)
 _HINTS: dict[ToolClass, dict[str, bool]] = {
@@ -54,12 +56,15 @@ def parse_script(text: str) -> StoredScript:
     except yaml.YAMLError as error:
         raise InputError(f"its front matter is no YAML: {printable(str(error), 160)}") from None
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if mistake := misspelt(map(str, fields), _KEYS):
+        raise InputError(mistake)
     name, description = str(fields.get("name", "")), fields.get("description")
-    if not _NAME.fullmatch(name) or not isinstance(description, str):
+    if not _NAME.fullmatch(name):
         raise InputError(
-            f"its name is {printable(name, 60)!r}; give it a name of small letters, digits, - and "
-            "_, and a description"
+            f"its name is {printable(name, 60)!r}; give it one of small letters, digits, - and _"
         )
+    if not isinstance(description, str):
+        raise InputError("it has no description; say in a sentence what the script does")
     stated: Any = fields.get("parameters", {"type": "object", "properties": {}})
     schema = cast("dict[str, Any]", stated if isinstance(stated, dict) else {})
     if schema.get("type") != "object":
@@ -99,12 +104,14 @@ class ScriptFolder:
                 problems.append(f"{file.name}: its name is {script.tool.name!r}, not the file's")
         return scripts, problems
 
-    def add(self, text: str) -> str:
-        """Stores a script in the place of one of its name, and returns that name."""
+    def add(self, text: str) -> tuple[str, bool]:
+        """Stores a script; returns its name, and whether it has replaced another of that name."""
         name = parse_script(text).tool.name
         make_private(self.path)
-        write_atomically(self.path / f"{name}.py", text.encode())
-        return name
+        file = self.path / f"{name}.py"
+        is_replaced = file.exists()
+        write_atomically(file, text.encode())
+        return name, is_replaced
 
     def remove(self, name: str) -> bool:
         """Deletes a script; returns whether there was one."""

@@ -29,10 +29,12 @@ def add(file: Path, **flags: Any) -> None:
     approval: toolscript review.
     """
     try:
-        name = _folder(flags).add(file.read_text("utf-8"))
+        name, replaced = _folder(flags).add(file.read_text("utf-8"))
     except (InputError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: {error}") from None
-    click.echo(f"added {tool_id(SERVER, name)}")
+    click.echo(f"{'replaced' if replaced else 'added'} {tool_id(SERVER, name)}")
+    if replaced:
+        note("a changed script waits for your approval: toolscript review")
 
 
 @scripts.command()
