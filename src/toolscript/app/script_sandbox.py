@@ -371,6 +371,11 @@ def _describe_mistake(line: str, text: str, code: ScriptTools) -> str:
         _, known = code.classes.get(missing[1], ("", ()))
         near = get_close_matches(missing[2], known, 3, 0.5) or known[:_MAX_MISTAKES]
         advice = f"; it has {', '.join(near)}" if near else ""
+        server, _, method = missing[2].partition("__")
+        if method and server in known:
+            advice = f"; write tools.{server}.{method}"
+    elif "Too many positional" in text:
+        text, advice = text.partition(": expected")[0], "; give each parameter by name"
     elif "CoroutineType" in text:
         advice = "; write await before the call"
     elif "`return` statement outside" in text:
