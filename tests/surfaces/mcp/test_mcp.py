@@ -287,6 +287,7 @@ def test_what_was_found_is_described_and_called(url: str) -> None:
         ("search_tools", {"query": " "}, "the query is empty"),
         ("describe_tools", {"tools": ["mail:adz"]}, "the nearest are: mail__add"),
         ("call_destructive_tool", {"tool": "mail:adz"}, "no tool is called 'mail:adz'"),
+        ("read_tool", {"tool": "search_tools"}, "call toolscript's search_tools directly"),
         (
             "call_destructive_tool",
             {"tool": "mail:add", "arguments": {"a": 1}},
@@ -306,6 +307,14 @@ def test_a_mistake_is_told_to_the_model(
 
     async def work(client: Client) -> None:
         assert expected in await failure(client, name, arguments)
+
+    talk(f"{url}/mcp", work)
+
+
+def test_a_misspelt_meta_tool_is_named(url: str) -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(MCPError, match="call toolscript's search_tools directly"):
+            await client.call_tool("search_tool", {"query": "x"})
 
     talk(f"{url}/mcp", work)
 

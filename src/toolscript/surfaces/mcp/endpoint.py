@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 from uuid import uuid4
@@ -52,6 +53,7 @@ from toolscript.surfaces.mcp.script_caller import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.server.audit_log import audited
+from toolscript.text.display import printable
 from toolscript.text.wire_constants import (
     CALLS,
     DESCRIBE,
@@ -236,6 +238,8 @@ class ToolEndpoint:
             raise
         except ToolscriptError as problem:
             if isinstance(problem, UnknownNameError) and not is_meta:
+                if near := get_close_matches(name, sorted(_OFFERED[self.exposure]), 1, 0.8):
+                    raise UnknownNameError(_use_itself(name, near[0])) from None
                 raise
             return wire.failure(problem)
 
@@ -324,6 +328,8 @@ class ToolEndpoint:
         Raises `ToolClassError`, which names what calls the tool.
         """
         name, given = arguments["tool"], arguments.get("arguments", {})
+        if name in _OFFERED[self.exposure]:
+            raise UnknownNameError(_use_itself(name, name))
         classes = TOOL_CLASSES[: TOOL_CLASSES.index(tool_class) + 1]
         try:
             return await self._call_tool(name, given, context, classes, is_listed=False)
@@ -485,6 +491,11 @@ async def _decode(name: str, result: _Raw) -> _Raw:
         return await in_thread_if_large(decode_moderate, result.text)
     except UnreadableError as error:
         raise UpstreamError(f"{name}: {error}") from None
+
+
+def _use_itself(name: str, own: str) -> str:
+    """Returns a message about a name that stands for a meta tool, but does not call it."""
+    return f"no server's tool is called {printable(name, 100)!r}; call toolscript's {own} directly"
 
 
 def _request(
