@@ -48,7 +48,7 @@ def pending(identifier: str | None, answer: str | None, output: str, **flags: An
 @output_option
 @settings_options("config", "data_dir")
 def permissions(revoke: str | None, output: str, **flags: Any) -> None:
-    """Show the rules about calls, what profiles select, and what you have allowed for always."""
+    """Show rules about calls, the selections of profiles, and what you have allowed for always."""
     with connected(flags, embed=False) as client:
         if revoke is not None:
             body = json.dumps({"id": revoke}).encode()
