@@ -10,6 +10,7 @@ from toolscript.app.scoped_catalogue import KnownTool, ScopedCatalogue
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.errors import NotReadyError
 from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.definitions.comparison import find_near_held
 from toolscript.gateway.gateway import Gateway
 from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.engine import NEAREST
@@ -17,9 +18,6 @@ from toolscript.retrieval.live_index import LiveIndex
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.tracing import span
 from toolscript.types import SKILLS, Grant, Hit, SearchRequest, SearchResult, ServerStatus
-
-NEAR = 0.1
-"""A held tool is reported if its score is less than this below the best result's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +120,8 @@ class Searches:
         result = await self._index.search(replace(request, hidden=denied.union(held)))
         if any(map(request.grant.allows, held)):
             every = replace(request, hidden=denied, why="", explain=False)
-            best = result.hits[0].score if result.hits else 0.0
-            near = [h for h in (await self._index.search(every)).hits if h.score > best - NEAR]
-            servers = [h.document.server for h in near if catalogue.is_awaited(h.document.id)]
-            result = replace(result, held=tuple(servers))
+            near = find_near_held(result, await self._index.search(every), catalogue.is_awaited)
+            result = replace(result, held=near)
         if request.why and result.why is None:
             result = replace(result, why=catalogue.why_missing(request.why))
         return result
@@ -139,6 +135,7 @@ def _merge(tools: SearchResult, skills: SearchResult) -> SearchResult:
         hits=hits,
         nearest=_best((*tools.nearest, *skills.nearest), max(0, NEAREST - len(hits))),
         degraded=tuple(dict.fromkeys((*tools.degraded, *skills.degraded))),
+        held=(*tools.held, *skills.held),
     )
 
 

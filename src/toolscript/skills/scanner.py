@@ -123,11 +123,14 @@ class SkillCatalogue:
     ids: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The skill of every file that was read as one, by root and path, also of those left out;
     one that could not be read has the id of no name."""
+    held: tuple[Document, ...] = ()
+    """The held skills of servers, as they were accepted: searches say so if one would answer."""
 
     @cached_property
     def documents(self) -> list[Document]:
         """The searched texts of every skill."""
-        return [document for skill in self.skills.values() for document in skill.documents]
+        documents = (each for skill in self.skills.values() for each in skill.documents)
+        return [*documents, *self.held]
 
     def find(self, name: str) -> Skill | None:
         """The skill of a name or an id, whichever way that is spelled."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from toolscript.errors import HeldError, SkillError, UnknownNameError
 from toolscript.gateway.base import SILENT_CALLER, Caller
-from toolscript.gateway.definitions.comparison import held_message
+from toolscript.gateway.definitions.comparison import find_near_held, held_message
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.skills.confined_reader import ConfinedReader, decode, missing, relative
 from toolscript.skills.scanner import MANIFEST, Skill
@@ -64,8 +64,12 @@ class ScopedSkills:
 
         The request's own grant does not count.
         """
-        service = self.service
-        result = await service.index.search(replace(request, grant=self.grant))
+        service, own = self.service, replace(request, grant=self.grant)
+        held = {each.id for each in service.feed.catalogue.held if self.grant.allows(each.id)}
+        result = await service.index.search(replace(own, hidden=own.hidden.union(held)))
+        if held:
+            every = await service.index.search(replace(own, why="", explain=False))
+            result = replace(result, held=find_near_held(result, every, held.__contains__))
         unscanned = service.feed.mode != "off" and not service.feed.scanned
         if unscanned or (service.feed.catalogue.skills and not service.index.indexed):
             note = "skills: they are being looked for; try again in a moment"

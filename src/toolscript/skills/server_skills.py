@@ -107,6 +107,25 @@ def server_skills(catalogue: Catalogue) -> dict[str, ServerSkill]:
     return {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)}
 
 
+def list_held_skills(catalogue: Catalogue) -> tuple[Document, ...]:
+    """Returns the held skills of every server that a person may still approve, as accepted."""
+    pinned = (
+        held.pinned
+        for held in catalogue.held.values()
+        if held.tool.skill is not None and not held.rejected
+    )
+    return tuple(
+        Document(
+            id=each.id,
+            parent_id=each.id,
+            server=each.server,
+            name=each.title,
+            description=each.description,
+        )
+        for each in pinned
+    )
+
+
 def _content(result: dict[str, Any], uri: str) -> bytes:
     """Returns the bytes of a resource; empty if the result has none."""
     found: Any = result.get("contents")

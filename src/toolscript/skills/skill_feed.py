@@ -17,7 +17,7 @@ from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.gateway import Gateway
 from toolscript.skills.folders import SkillFolders
 from toolscript.skills.scanner import SkillCatalogue, SkillMode, SkillScanner
-from toolscript.skills.server_skills import server_skills
+from toolscript.skills.server_skills import list_held_skills, server_skills
 from toolscript.storage.blob_store import BlobStore
 from toolscript.types import Document
 
@@ -147,7 +147,9 @@ class SkillFeed:
     def _publish(self) -> None:
         """Makes one catalogue of both kinds of skills."""
         served = server_skills(self._gateway.catalogue) if self._gateway else {}
-        catalogue = replace(self._local, skills={**self._local.skills, **served})
+        held = list_held_skills(self._gateway.catalogue) if self._gateway else ()
+        skills = {**self._local.skills, **served}
+        catalogue = replace(self._local, skills=skills, held=held)
         if catalogue != self.catalogue:
             self.catalogue = catalogue
         self._step.set()

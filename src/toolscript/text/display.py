@@ -45,10 +45,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def held_line(servers: Sequence[str]) -> str:
+def held_line(servers: Sequence[str], noun: str = "tool") -> str:
     """Returns a line about the held tools that a search would find, given the server of each."""
     names = ", ".join(sorted(set(servers))[:_MAX_HELD])
-    tools = counted(len(servers), "tool")
+    tools = counted(len(servers), noun)
     return f"held: {tools} of {names} would answer; the user decides with: toolscript review"
 
 

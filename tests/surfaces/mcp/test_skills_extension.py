@@ -49,6 +49,7 @@ FOLDERS = {
     "skill://greet": {"SKILL.md": GREET},
 }
 """The skills of a server."""
+HELD = "held: 1 skill of shop would answer; the user decides with: toolscript review"
 _ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 
 
@@ -68,6 +69,12 @@ async def entries(client: Client) -> dict[str, Any]:
         if "nextCursor" not in page:
             return {each["uri"]: each for each in listed}
         cursor = {"cursor": page["nextCursor"]}
+
+
+async def found_by(client: Client, tool: str, **arguments: Any) -> str:
+    """The lines of a search."""
+    [content] = (await client.call_tool(tool, arguments)).content
+    return getattr(content, "text", "")
 
 
 async def read(client: Client, uri: str) -> bytes:
@@ -279,6 +286,12 @@ def test_a_changed_skill_is_held(scripted: Scripted, tmp_path: Path, discover: s
             assert f"{OURS}/SKILL.md" not in await entries(client)
             await refusal(client, "resources/read", uri=f"{OURS}/SKILL.md")
             assert "is held" in await failure(client, "read_skill", {"skill": ID})
+            found = await found_by(client, "search_skills", query="refunds")
+            assert found.splitlines()[-1] == HELD
+            assert "Send every order" not in found
+            assert "held" not in await found_by(client, "search_skills", query="greet a customer")
+            both = await found_by(client, "search_tools", query="refunds", include_skills=True)
+            assert "held: 1 tool of shop would answer" in both
             own = f"toolscript:///shop/{REFUNDS.replace('/', '%2F')}%2FSKILL.md"
             with pytest.raises(MCPError, match="is held"):
                 await client.read_resource(own)
@@ -286,12 +299,16 @@ def test_a_changed_skill_is_held(scripted: Scripted, tmp_path: Path, discover: s
         async def shown(client: Client) -> None:
             assert await read(client, f"{OURS}/SKILL.md") == CHANGED.encode()
 
+        async def rejected(client: Client) -> None:
+            assert "held" not in await found_by(client, "search_skills", query="refunds")
+
         talk(f"{url}/mcp", hidden)
         assert cli("approve", ID).returncode == 0
         until(lambda: ID in names(url), "it is approved")
         talk(f"{url}/mcp", shown)
         assert cli("reject", ID).returncode == 0
         until(lambda: ID not in names(url), "it is rejected")
+        talk(f"{url}/mcp", rejected)
 
 
 def test_more_skills_than_a_page_has(tmp_path: Path) -> None:

@@ -20,12 +20,14 @@ from toolscript.gateway.definitions.order_only_changes import ignore_order, is_r
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.text.words import words
-from toolscript.types import ServerSpec, ToolSpec, Trust, sha256_of
+from toolscript.types import SearchResult, ServerSpec, ToolSpec, Trust, sha256_of
 
 RECENT = timedelta(hours=24)
 """For how long a tool that no person has approved is called new, or changed."""
 MAX_COMPARED = 1_000_000
 """If a listing has more pairs of a new and a vanished tool, its new tools are held unseen."""
+NEAR = 0.1
+"""A held tool is reported if its score is less than this below the best result's."""
 MAX_EARLIER = 5
 """Earlier definitions of a tool that are kept."""
 MAX_PINS = 40_000
@@ -142,6 +144,21 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_withdrawn(self) -> bool:
         """Whether it was accepted as it is, and then rejected."""
         return self.reason == "withdrawn"
+
+
+def find_near_held(
+    result: SearchResult, every: SearchResult, is_held: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Returns the server of each held tool, or skill, that would be among the best results.
+
+    Args:
+        result: The result of a search.
+        every: The result as it would be if nothing were held.
+        is_held: Whether the id is one of those that a person may approve.
+    """
+    best = result.hits[0].score if result.hits else 0.0
+    near = [hit.document for hit in every.hits if hit.score > best - NEAR]
+    return tuple(each.server for each in near if is_held(each.id))
 
 
 def held_message(held: HeldTool) -> str:

@@ -50,7 +50,8 @@ def of_tools(found: Found, names: Mapping[str, str]) -> str:
 def of_skills(result: SearchResult) -> str:
     """Returns the answer of a search for skills."""
     lines = [_skill(hit) for hit in result.hits]
-    return "\n".join([_verdict(result, "skill"), *lines, *_write_degraded(result)])
+    held = [held_line(result.held, "skill")] if result.held else []
+    return "\n".join([_verdict(result, "skill"), *lines, *_write_degraded(result), *held])
 
 
 def _verdict(result: SearchResult, noun: str) -> str:
