@@ -24,6 +24,7 @@ from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
 from toolscript.surfaces.mcp.result_truncation import RESULTS
 from toolscript.surfaces.mcp.stored_results import StoredResults
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import PAGE_SCHEME
 from toolscript.types import Grant, split_tool_id, tool_id
 
 if TYPE_CHECKING:
@@ -131,9 +132,11 @@ class PromptsAndResources:
             self._check(unquote(name), context.grant)
             return unquote(name), unquote(own)
         servers = self._servers(context.grant)
-        pages = servers_by_page(self._app.catalogue(context.grant).tools()).get(uri, set[str]())
-        if len(owners := pages.intersection(servers)) == 1:
-            return owners.pop(), uri
+        if uri.startswith(PAGE_SCHEME):
+            pages = servers_by_page(self._app.catalogue(context.grant).tools())
+            owners = pages.get(uri, set[str]()).intersection(servers)
+            if len(owners) == 1:
+                return owners.pop(), uri
         known = self._uris.keys() & self._patterns.keys()
         homes = self._offering(uri, servers) if known.issuperset(servers) else []
         if not homes:
