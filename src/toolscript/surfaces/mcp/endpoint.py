@@ -299,8 +299,7 @@ class ToolEndpoint:
         return wire.skill_page(page)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        handle = arguments.pop("handle")
-        return await self.results.read(context.owner, handle, **arguments)
+        return await self.results.read(context.owner, arguments["handle"], arguments)
 
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
         names: list[str] = arguments["tools"]

@@ -1,6 +1,7 @@
 """Stores results that are too long for a model; a tool and a resource serve the rest."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
@@ -42,8 +43,12 @@ class StoredResults:
         """Returns a result of the owner's; raises `UnknownNameError` for any other handle."""
         return self._app.results.get(self._narrow(owner), handle.rpartition("-")[2])
 
-    async def read(self, owner: ResultOwner, handle: str, **part: str) -> _Raw:
-        """Returns a part of a result: see `read_more`, which may raise `ArgumentsError`, too."""
+    async def read(self, owner: ResultOwner, handle: str, wanted: Mapping[str, str]) -> _Raw:
+        """Returns a part of a result: see `read_more`, which may raise `ArgumentsError`, too.
+
+        Other keys of ``wanted`` than its parameters are ignored.
+        """
+        part = {key: wanted[key] for key in ("lines", "grep", "path") if key in wanted}
 
         def work() -> _Raw:
             return read_more(self.load(owner, handle), **part)
@@ -52,10 +57,9 @@ class StoredResults:
 
     async def read_resource(self, owner: ResultOwner, uri: str) -> _Raw:
         """Returns the same for ``toolscript://results/HANDLE?lines=61-120``, as a resource."""
-        asked = dict(parse_qsl(urlsplit(uri).query))
-        part = {key: asked[key] for key in ("lines", "grep", "path") if key in asked}
+        wanted = dict(parse_qsl(urlsplit(uri).query))
         handle = uri.removeprefix(RESULTS).partition("?")[0]
-        result = await self.read(owner, handle, **part)
+        result = await self.read(owner, handle, wanted)
         return {"contents": [{"uri": uri, **_contents(block)} for block in result["content"]]}
 
     def _narrow(self, owner: ResultOwner) -> ResultOwner:
