@@ -228,12 +228,15 @@ class Approvals:
         elif answer == "always":
             await self._remember(tool, holder)
         elif answer == "no":
-            raise DeniedError(
-                f"{tool.id} was not allowed: {call.why}, and nobody allowed this call in "
-                f"{self._timeout_s:g} s; the owner can answer with: toolscript pending"
-                if not may_ask
-                else f"{tool.id} was not allowed: {call.why}, and its user did not allow this call"
+            ending = (
+                "its user did not allow this call"
+                if may_ask
+                else f"nobody allowed this call in {self._timeout_s:g} s; the owner can answer "
+                "with: toolscript pending"
+                if self._timeout_s
+                else "nobody can be asked without a gateway; start one: toolscript gateway start"
             )
+            raise DeniedError(f"{tool.id} was not allowed: {call.why}, and {ending}")
 
     def _is_allowed_in_session(self, call: CallRequest) -> bool:
         tool = call.tool

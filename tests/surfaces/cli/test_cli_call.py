@@ -43,6 +43,17 @@ def test_a_call_without_a_gateway_starts_that_server_only(called: Cli) -> None:
     assert not (called.home / "others").exists()
 
 
+def test_nobody_is_asked_without_a_gateway_and_a_terminal(called: Cli) -> None:
+    path = called.home / ".toolscript.json"
+    value = json.loads(path.read_text("utf-8")) | {"permissions": {"s__echo": "ask"}}
+    path.write_text(json.dumps(value), "utf-8")
+    done = called("call", "s__echo")
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "and nobody can be asked without a gateway; start one: toolscript gateway start\n"
+    )
+
+
 @pytest.mark.requirement("cli:others")
 def test_a_call_through_a_gateway(called: Cli) -> None:
     """cli:others: the servers stay as they are."""

@@ -69,11 +69,15 @@ def test_what_may_be_called_and_is_accepted_unseen(cli: Cli, scripted: Scripted,
     assert found["permissions"]["found"].startswith("no rules: reads and writes are allowed")
     assert "every user of this machine may use the gateway" in found["tokens"]["found"]
     servers = {"files": {**scripted(READ_FILE), "autoApprove": True}}
-    rules: Any = {"permissions": {"destructive": "ask"}, "profiles": {"a": {}, "b": {}}}
+    rules: Any = {
+        "permissions": {"fi*__a": "ask", "flies__*": "deny"},
+        "profiles": {"a": {}, "b": {}},
+    }
     path = cli.home / ".toolscript.json"
     path.write_text(json.dumps({"mcpServers": servers, **rules}), "utf-8")
     said = findings(cli, port, 0)["permissions"]["found"]
-    assert said.startswith("1 rule, 2 profiles; changed tools are accepted unseen of files")
+    assert said.startswith("2 rules, 2 profiles; no server is there for flies__*; changed tools")
+    assert "are accepted unseen of files" in said
 
 
 @pytest.mark.requirement("cli:others")

@@ -22,12 +22,13 @@ def pending(identifier: str | None, answer: str | None, output: str, **flags: An
     """Show the calls that wait for you; with ID and an ANSWER, answer one.
 
     once allows this call, session all calls of the tool in the same session,
-    always every later call. Whatever is not answered in time is refused.
+    server those of its server's tools, too, always every later call. Whatever is
+    not answered in time is refused.
     """
     client = gateway(flags)
     if identifier is not None:
         if answer is None:
-            raise click.UsageError("say how to answer: once, session, always or no")
+            raise click.UsageError("say how to answer: once, session, server, always or no")
         done = approval_prompt.answer(client, identifier, answer)
         if output == "json":
             print_json(done)

@@ -1,5 +1,6 @@
 """Checks for problems, each with advice: for ``toolscript doctor`` and for the page."""
 
+import fnmatch
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator
@@ -9,12 +10,14 @@ from typing import Any
 
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
+from toolscript.config.stored_scripts import SERVER
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.opened_stores import opened_tokens
-from toolscript.text.display import counted
+from toolscript.text.display import counted, printable
+from toolscript.types import SEPARATOR, SKILLS
 
 _ADVICE = {
     "invalid": "correct its entry in the configuration",
@@ -85,14 +88,20 @@ def _configuration(config: Config) -> Iterator[Finding]:
 
 def _permissions(config: Config) -> Finding:
     """What may be called without a question, and whose changes are accepted unseen."""
-    rules = sum(len(each) for each in config.permissions)
+    rules = [rule for each in config.permissions for rule in each]
     found = (
-        counted(rules, "rule")
+        counted(len(rules), "rule")
         if rules
         else "no rules: reads and writes are allowed, destructive tools asked about where possible"
     )
     if config.profiles:
         found += f", {counted(len(config.profiles), 'profile')}"
+    servers = [s.name for s in config.servers] + [p.server for p in config.problems]
+    servers += [SERVER, SKILLS]
+    ids = {rule.pattern for rule in rules if SEPARATOR in rule.pattern}
+    idle = [each for each in ids if not fnmatch.filter(servers, each.partition(SEPARATOR)[0])]
+    if idle:
+        found += f"; no server is there for {printable(', '.join(sorted(idle)), 200)}"
     unseen = [spec.name for spec in config.servers if spec.auto_approve and not spec.disabled]
     if unseen:
         found += f"; changed tools are accepted unseen of {', '.join(unseen)} (autoApprove)"
