@@ -125,6 +125,7 @@ def test_one_command_moves_in_and_one_moves_out(cli: Cli) -> None:
     again = cli("setup", "--yes", cwd=cli.home / "shop")
     assert (again.returncode, contents(cli.home)) == (0, after)
     assert again.stdout.endswith("nothing to change\n")
+    assert "alwaysLoad" not in again.stdout, "it is an entry that setup has written"
     undone = cli("setup", "--undo")
     assert undone.returncode == 0, undone.stderr
     assert contents(cli.home) == before

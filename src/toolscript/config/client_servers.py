@@ -110,7 +110,8 @@ def read_servers(
                 entry["cwd"] = spec.cwd
             entry |= {"disabled": True} if is_off else {}
             itself = spec is not None and is_itself(spec, environ)
-            yield ClientServer(client, (*place, *keys), entry, spec, itself, tuple(notes))
+            shown = () if itself else tuple(notes)  # nothing is taken over of it
+            yield ClientServer(client, (*place, *keys), entry, spec, itself, shown)
 
 
 def _entries(
