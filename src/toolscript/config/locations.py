@@ -25,6 +25,7 @@ def locate(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Pa
     if not files:
         raise ConfigMissingError(
             f"no {FILE_NAME} in {cwd}, above it or in the home directory; "
+            "take your clients' servers over with toolscript setup, "
             f"create one, such as {EXAMPLE}, or name a file with --config"
         )
     return files

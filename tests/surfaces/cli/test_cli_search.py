@@ -256,6 +256,7 @@ def test_no_configuration(cli: Cli) -> None:
     said = line(cli, "search", "a")
     assert said.startswith(f"no .toolscript.json in {cli.home}, above it or in the home directory")
     assert '{"mcpServers": ' in said
+    assert "toolscript setup" in said
 
 
 @pytest.mark.requirement("config:file")

@@ -26,7 +26,7 @@ from toolscript.text.wire_constants import RUN
 @class_option
 @settings_options("exec_timeout_s", "exec_memory_mib", "profile", "config", "data_dir")
 def execute(file: Path, names: tuple[str, ...], tool_class: str | None, **flags: Any) -> int:
-    """Run the script in FILE (- is standard input) against the running gateway.
+    """Run the script in FILE (-: TypeScript from standard input) against the gateway.
 
     TypeScript imports the tools with: import { tools } from "toolscript". A file
     that ends in .py is run by the gateway, as a model's script, with its limits. A
