@@ -28,9 +28,9 @@ class Recipe:
     batch: int = 64
     siblings: int = 8
     """Questions about one server that stand together in a batch."""
-    everyday: int = 3
+    everyday: int = 2
     """So many times an epoch asks each everyday sentence: they are few."""
-    most_steps: int = 200
+    most_steps: int = 400
     """The training ends after so many steps, while the learning rate still falls as if it went on
     to the end of the last epoch."""
     learning_rate: float = 5e-5

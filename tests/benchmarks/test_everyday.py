@@ -57,6 +57,7 @@ def test_shares_are_counted() -> None:
         "first 3": 0.25,
         "first 5": 0.5,
         "hidden": 0.5,
+        "named": 0.75,
         "off-topic, none": 0.5,
         "good": 0.5,
         "weak": 0.0,

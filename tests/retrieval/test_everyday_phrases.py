@@ -31,6 +31,12 @@ READ = {
     "what  is on https://example.org": "fetch the content of a web page from a URL",
     "which calendars do I have": "list calendars",
     "throw the photo in there": "throw the image in there",
+    "what does notes.txt say": "read the contents of a file",
+    "get rid of the old ones": "delete the old ones",
+    "spin up the redis box": "start the redis box",
+    "dm anna that I am late": "send a message to a person",
+    "when's our next standup": "get all calendar events",
+    "how much is 50 bucks in euros": "convert an amount between currencies",
 }
 UNREAD = [
     "create a pull request",
@@ -40,6 +46,9 @@ UNREAD = [
     "photo_album",
     "open picture.png",
     "what is on the menu",
+    "tell me about the parser",
+    "ping 10.0.0.1",
+    "book a table for two",
 ]
 
 

@@ -63,11 +63,13 @@ class OnnxEncoder:
     def __init__(
         self, folder: Path, spec: ModelSpec, threads: int = 1, device: str = "cpu"
     ) -> None:
+        providers = devices.choose(device, devices.offered())
+        weights = find_weights(folder, gpu=providers[0] != devices.CPU)
         self._spec = spec
         self._tokenizer_file = folder / "tokenizer.json"
         self._tokenizer = _tokenizer(self._tokenizer_file, spec.max_tokens)
         self._encode(_PROBE)
-        weights = self._start(folder, devices.choose(device, devices.offered()), threads, device)
+        weights = self._start(weights, providers, threads, device)
         log.debug("%s runs on %s (asked for: %s)", weights, self.device, device)
         self._batch = BATCH_TEXTS if self.device == "cpu" else BATCH_ON_GPU
         shares = threads == 0 and self.device == "cpu"
@@ -80,10 +82,9 @@ class OnnxEncoder:
         self.model = spec.name
         self.dim = spec.dimensions
 
-    def _start(self, folder: Path, providers: Sequence[str], threads: int, device: str) -> Path:
+    def _start(self, weights: Path, providers: Sequence[str], threads: int, device: str) -> Path:
         """Makes the session, on the processor if no other works; returns the weights."""
         is_gpu = providers[0] != devices.CPU
-        weights = find_weights(folder, gpu=is_gpu)
         is_float = providers[0] in devices.WITHOUT_INT8
         graph = find_float_graph(weights) if is_float else weights
         self._words = None if is_gpu else _WordTable.find(weights, self._spec, self._tokenizer)
@@ -93,11 +94,12 @@ class OnnxEncoder:
             if device != "auto" or not is_gpu:
                 raise
             log.debug("%s could not be started: %s", providers[0], error)
-            return self._start(folder, (devices.CPU,), threads, device)
-        self.device = devices.running_on(device, self._session.get_providers())
-        if is_gpu and self.device == "cpu":
-            return self._start(folder, (devices.CPU,), threads, device)
-        return weights
+        else:
+            self.device = devices.running_on(device, self._session.get_providers())
+            if not is_gpu or self.device != "cpu":
+                return weights
+        on_cpu = find_weights(self._tokenizer_file.parent)
+        return self._start(on_cpu, (devices.CPU,), threads, device)
 
     def documents(self, texts: Sequence[str]) -> Vectors:
         """See `Encoder.documents`."""
