@@ -50,7 +50,7 @@ class Curve:
 
 
 CURVES = {
-    "toolscript-minilm-l6": Curve(0.07, 0.58),
+    "toolscript-minilm-l6": Curve(0.07, 0.6),
     "all-MiniLM-L6-v2": Curve(0.05, 0.5),
 }
 
