@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from toolscript.app.base import ScriptDoor, ScriptOutcome
-from toolscript.app.script_sandbox import MAX_OPEN, MAX_SCRIPT_CHARS, ScriptLimits, Scripts
+from toolscript.app.script_sandbox import MAX_OPEN_SCRIPTS, MAX_SCRIPT_CHARS, ScriptLimits, Scripts
 from toolscript.errors import ArgumentsError, DeniedError, SandboxError, UpstreamError
 from toolscript.types import ToolSpec
 
@@ -238,10 +238,10 @@ def test_scripts_that_wait_for_people_hold_up_no_other(scripts: Scripts) -> None
 
         waiting = Door().functions._replace(call=ask)
         async with anyio.create_task_group() as tasks:
-            for _ in range(MAX_OPEN - 1):
+            for _ in range(MAX_OPEN_SCRIPTS - 1):
                 drop = "await tools.db.drop()"
                 tasks.start_soon(scripts.run, drop, ALL, GRANTED, waiting)
-            for _ in range(MAX_OPEN - 1):
+            for _ in range(MAX_OPEN_SCRIPTS - 1):
                 await asked.acquire()
             outcome = await scripts.run("1 + 1", ALL, GRANTED, Door().functions)
             assert outcome.texts == ["2"]

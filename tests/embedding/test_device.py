@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from tests.embedding.conftest import TinyModel
 from toolscript.embedding.base import unit_rows
-from toolscript.embedding.device import CPU, WITHOUT_INT8, choose, offered, running_on
+from toolscript.embedding.device import CPU, PROVIDERS_WITHOUT_INT8, choose, offered, running_on
 from toolscript.embedding.loader import BUNDLED_FOLDER, Choice, LazyModel, lazy
 from toolscript.embedding.model_layout import find_float_graph, find_weights, has_choice
 from toolscript.embedding.models import ModelSpec
@@ -149,7 +149,7 @@ def test_the_weights_depend_on_the_device(tmp_path: Path) -> None:
 
 def test_cuda_and_rocm_compute_the_bundled_model_in_floats() -> None:
     """model:device: with the same vectors, so that the cache of one device serves the others."""
-    assert {CUDA, ROCM} == WITHOUT_INT8
+    assert {CUDA, ROCM} == PROVIDERS_WITHOUT_INT8
     weights = find_weights(BUNDLED_FOLDER, gpu=True)
     floats = find_float_graph(weights)
     assert (weights.name, floats.name) == ("model_quantized.onnx", "model_dequantized.onnx")

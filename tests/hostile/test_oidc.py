@@ -30,7 +30,7 @@ from toolscript.config.settings import load_settings
 from toolscript.errors import DeniedError
 from toolscript.surfaces.server.authorization_server import OAuthServer
 from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments
-from toolscript.surfaces.server.oidc_provider import LogIn, OidcProvider
+from toolscript.surfaces.server.oidc_client import OidcClient, PendingLogIn
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -235,12 +235,12 @@ def sealed_cookie(browser: Visit, value: object, purpose: str = "log-in", key: s
     return browser
 
 
-def log_in_of(browser: Visit, expires_s: float = 60) -> LogIn:
+def log_in_of(browser: Visit, expires_s: float = 60) -> PendingLogIn:
     """A log-in as the gateway would seal it, which ends in so many seconds."""
     browser.asked["code_challenge"] = CHALLENGE
     query = urlencode(browser.flow.parameters())
     state, nonce = browser.asked["state"], browser.asked["nonce"]
-    return LogIn(state, nonce, VERIFIER, query, time.time() + expires_s)
+    return PendingLogIn(state, nonce, VERIFIER, query, time.time() + expires_s)
 
 
 ANSWERS: dict[str, Callable[[Visit], Answer]] = {
@@ -466,10 +466,10 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def named(provider: Provider, **changes: str) -> OidcProvider:
+def named(provider: Provider, **changes: str) -> OidcClient:
     """The provider as a gateway sees it that has just begun."""
     settings = load_settings({}, settings_for(provider, **changes))
-    return OidcProvider(settings, "http://127.0.0.1:1", ["reader", "mailer"])
+    return OidcClient(settings, "http://127.0.0.1:1", ["reader", "mailer"])
 
 
 @pytest.mark.requirement("http:oidc")

@@ -38,9 +38,9 @@ MAX_SCRIPT_CHARS = 50_000
 MAX_PRINTED_BYTES = 1_000_000
 MAX_VALUE_BYTES = 8_000_000
 """Maximum size of the arguments of a call, and of a script's value: see `_check_size`."""
-MAX_OPEN = 16
+MAX_OPEN_SCRIPTS = 16
 """Number of scripts that have a process; most wait for a call or a person. Further ones wait."""
-MAX_COMPUTING = 4
+MAX_COMPUTING_SCRIPTS = 4
 """Number of these that compute at the same time."""
 _MAX_DEPTH = 200
 _MAX_MISTAKES, _MAX_MISTAKE = 10, 400
@@ -52,7 +52,7 @@ _TOLERATED = {"invalid-assignment"}
 """Rules of the checker that refuse ordinary Python without annotations."""
 _MISTAKE = re.compile(r"^script:(\d+):\d+: \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
 _NO_ATTRIBUTE = re.compile(r"type `(\w+)` has no attribute `(\w+)`")
-_THREADS = anyio.CapacityLimiter(MAX_COMPUTING)
+_THREADS = anyio.CapacityLimiter(MAX_COMPUTING_SCRIPTS)
 _T = TypeVar("_T")
 
 
@@ -70,7 +70,7 @@ class Scripts:
 
     def __init__(self, limits: ScriptLimits) -> None:
         self.limits = limits
-        self._places = anyio.CapacityLimiter(MAX_OPEN)
+        self._places = anyio.CapacityLimiter(MAX_OPEN_SCRIPTS)
         self._pool: monty.Monty | None = None
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Scripts:
         if self._pool is None:
             self._pool = monty.Monty(
                 min_processes=0,
-                max_processes=MAX_OPEN,
+                max_processes=MAX_OPEN_SCRIPTS,
                 max_checkouts_per_worker=1,
                 request_timeout=2 * seconds + 10,
             ).__enter__()

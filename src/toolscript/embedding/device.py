@@ -14,7 +14,7 @@ ACCELERATORS = {
     "DmlExecutionProvider": "directml",
 }
 """Our names of ONNX Runtime's providers, best first."""
-WITHOUT_INT8 = frozenset({"CUDAExecutionProvider", "ROCMExecutionProvider"})
+PROVIDERS_WITHOUT_INT8 = frozenset({"CUDAExecutionProvider", "ROCMExecutionProvider"})
 """Accelerators that compute a graph in floats, and leave one in int8 to the processor."""
 
 

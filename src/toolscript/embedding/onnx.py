@@ -85,7 +85,7 @@ class OnnxEncoder:
     def _start(self, weights: Path, providers: Sequence[str], threads: int, device: str) -> Path:
         """Makes the session, on the processor if no other works; returns the weights."""
         is_gpu = providers[0] != devices.CPU
-        is_float = providers[0] in devices.WITHOUT_INT8
+        is_float = providers[0] in devices.PROVIDERS_WITHOUT_INT8
         graph = find_float_graph(weights) if is_float else weights
         self._words = None if is_gpu else _WordTable.find(weights, self._spec, self._tokenizer)
         try:

@@ -69,7 +69,7 @@ def test_vectors_of_skills_are_shown_and_deleted_too(cli: Cli) -> None:
     assert cli("cache", "clear").stdout.startswith("deleted 2 files of embeddings, ")
     assert kept(cli) == []
     assert list(cli.home.rglob("skills-*.sqlite")) == []
-    found = cli("call", "Vector.SearchSkills", '{"query": "when does the office close"}')
+    found = cli("call", "Vector.SearchSkills", '{"query": "who sets the alarm of the office"}')
     assert "notes.txt" in found.stdout
 
 

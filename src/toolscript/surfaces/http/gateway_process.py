@@ -160,9 +160,9 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     if settings.issuer.url:
         if oauth is None:
             raise ConfigError("TOOLSCRIPT_ISSUER logs in people for --oauth, which is not given")
-        from toolscript.surfaces.server.oidc_provider import OidcProvider  # noqa: PLC0415 - few need it
+        from toolscript.surfaces.server.oidc_client import OidcClient  # noqa: PLC0415 - few need it
 
-        oauth.provider = OidcProvider(settings, oauth.issuer, config.profiles)
+        oauth.provider = OidcClient(settings, oauth.issuer, config.profiles)
     app = bootstrap.application(
         settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )

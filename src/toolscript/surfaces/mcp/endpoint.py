@@ -45,13 +45,13 @@ from toolscript.retrieval.profiles import (
     RequestDefaults,
 )
 from toolscript.surfaces.mcp import meta_tools, script_caller, search_lines, wire
-from toolscript.surfaces.mcp.app_pages import name_page, servers_by_page
 from toolscript.surfaces.mcp.meta_tools import allow_long_results
 from toolscript.surfaces.mcp.result_references import PATH, ResultReferences
 from toolscript.surfaces.mcp.result_truncation import shorten
 from toolscript.surfaces.mcp.script_caller import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.mcp.task_ids import Task, TaskIds
+from toolscript.surfaces.mcp.ui_pages import name_page, servers_by_page
 from toolscript.surfaces.server.audit_log import audited
 from toolscript.text.display import printable
 from toolscript.text.wire_constants import (
@@ -204,7 +204,7 @@ class ToolEndpoint:
         return entries
 
     def has_pages(self, context: RequestContext) -> bool:
-        """Whether a tool that is listed has a page, which a client may show: see `app_pages`."""
+        """Whether a tool that is listed has a page, which a client may show: see `ui_pages`."""
         return any(tool.page for tool in self._list_tools(context))
 
     def instructions(self, context: RequestContext) -> str:

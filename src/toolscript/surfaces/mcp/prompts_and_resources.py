@@ -14,15 +14,15 @@ import anyio
 
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
-from toolscript.surfaces.mcp.app_pages import (
+from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
+from toolscript.surfaces.mcp.result_truncation import RESULTS
+from toolscript.surfaces.mcp.stored_results import StoredResults
+from toolscript.surfaces.mcp.ui_pages import (
     QUALIFIED,
     QUALIFIED_PAGE,
     qualified,
     servers_by_page,
 )
-from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
-from toolscript.surfaces.mcp.result_truncation import RESULTS
-from toolscript.surfaces.mcp.stored_results import StoredResults
 from toolscript.text.display import printable
 from toolscript.text.wire_constants import PAGE_SCHEME
 from toolscript.types import Grant, split_tool_id, tool_id

@@ -34,7 +34,7 @@ from toolscript.surfaces.server.page_sessions import CONSENT
 from toolscript.text.display import printable
 
 if TYPE_CHECKING:
-    from toolscript.surfaces.server.oidc_provider import OidcProvider
+    from toolscript.surfaces.server.oidc_client import OidcClient
 
 TOKEN, REGISTER = "/oauth/token", "/oauth/register"
 RESOURCE = "/.well-known/oauth-protected-resource"
@@ -134,7 +134,7 @@ class OAuthServer:
         self._tokens = tokens
         self._documents = documents
         self._clock = clock
-        self.provider: OidcProvider | None = None
+        self.provider: OidcClient | None = None
 
     def is_open(self, path: str) -> bool:
         """Returns whether a path is answered to everybody alike, whatever token they send."""

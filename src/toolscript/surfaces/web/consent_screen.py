@@ -18,7 +18,7 @@ from toolscript.errors import DeniedError, InputError, UnknownNameError
 from toolscript.surfaces.server.authentication import access_of
 from toolscript.surfaces.server.authorization_server import DAYS, AuthorizationRequest, OAuthServer
 from toolscript.surfaces.server.oauth_client_metadata import host_of, is_loopback
-from toolscript.surfaces.server.oidc_provider import LOG_IN_S, LogIn, OidcProvider
+from toolscript.surfaces.server.oidc_client import LOG_IN_S, OidcClient, PendingLogIn
 from toolscript.surfaces.server.page_sessions import CONSENT, PAGE, RETURN, cookie_name
 from toolscript.surfaces.web.rendering import rendered
 from toolscript.surfaces.web.screens import Screens, check_form, check_owner, field, form_of
@@ -148,16 +148,16 @@ async def decide(app: App, request: Request) -> Any:
     return answer
 
 
-def _log_in(oauth: OAuthServer, request: Request) -> LogIn:
+def _log_in(oauth: OAuthServer, request: Request) -> PendingLogIn:
     """Returns the log-in of the browser's cookie; raises `DeniedError` if there is none."""
     name = f"{cookie_name(request)}_log_in"
-    log_in = oauth.read("log-in", request.cookies.get(name, ""), LogIn)
+    log_in = oauth.read("log-in", request.cookies.get(name, ""), PendingLogIn)
     if log_in is None:
         raise DeniedError("no log-in of this browser has begun here; let the program ask again")
     return log_in
 
 
-async def _begin_log_in(oauth: OAuthServer, provider: OidcProvider, request: Request) -> Response:
+async def _begin_log_in(oauth: OAuthServer, provider: OidcClient, request: Request) -> Response:
     """Sends the browser to the provider, with the log-in in a cookie."""
     url, log_in = await provider.begin(request.url.query)
     sealed = oauth.seal("log-in", log_in)

@@ -35,7 +35,7 @@ _LIMITS = httpx2.Limits(max_connections=8)
 _T = TypeVar("_T")
 
 
-class LogIn(msgspec.Struct, frozen=True, array_like=True):
+class PendingLogIn(msgspec.Struct, frozen=True, array_like=True):
     """A browser's way to the provider and back."""
 
     state: str
@@ -62,8 +62,8 @@ class _TokenAnswer(msgspec.Struct, frozen=True):
     error: str = "no ID token"
 
 
-class OidcProvider:
-    """A company's provider.
+class OidcClient:
+    """Asks a company's provider who a person is, and in which groups.
 
     Args:
         settings: The values of all options.
@@ -96,7 +96,7 @@ class OidcProvider:
         self._http = httpx2.AsyncClient(timeout=_TIMEOUT_S, limits=_LIMITS)
         self._metadata: tuple[_Metadata, jwt.PyJWKClient] | None = None
 
-    async def begin(self, query: str) -> tuple[str, LogIn]:
+    async def begin(self, query: str) -> tuple[str, PendingLogIn]:
         """Returns the address that logs a person in who has made this request, and the log-in."""
         metadata, _ = await self._describe()
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -114,10 +114,10 @@ class OidcProvider:
         }
         separator = "&" if "?" in metadata.authorization_endpoint else "?"
         url = f"{metadata.authorization_endpoint}{separator}{urlencode(parameters)}"
-        return url, LogIn(state, nonce, verifier, query, time.time() + LOG_IN_S)
+        return url, PendingLogIn(state, nonce, verifier, query, time.time() + LOG_IN_S)
 
     async def finish(
-        self, log_in: LogIn, pairs: list[tuple[str, str]]
+        self, log_in: PendingLogIn, pairs: list[tuple[str, str]]
     ) -> tuple[str, tuple[str, ...]]:
         """Returns a person's account, and the profiles of its groups.
 
@@ -156,7 +156,7 @@ class OidcProvider:
             self._metadata = new, jwt.PyJWKClient(new.jwks_uri, timeout=_TIMEOUT_S)
         return self._metadata
 
-    async def _exchange(self, code: str, log_in: LogIn, metadata: _Metadata) -> str:
+    async def _exchange(self, code: str, log_in: PendingLogIn, metadata: _Metadata) -> str:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -175,7 +175,9 @@ class OidcProvider:
             raise DeniedError(f"{url} answers: {printable(answer.error, 60)}")
         return answer.id_token
 
-    async def _verify(self, token: str, log_in: LogIn, keys: jwt.PyJWKClient) -> dict[str, Any]:
+    async def _verify(
+        self, token: str, log_in: PendingLogIn, keys: jwt.PyJWKClient
+    ) -> dict[str, Any]:
         """Returns the claims of an ID token that is the issuer's, for this log-in, and valid."""
         own = self._client_id
         try:
