@@ -35,6 +35,7 @@ SCHEMA: dict[str, Any] = {
         ({"n": 1, "x": None}, {"n": 1, "x": None}),
         ({"n": 1, "on": "true"}, {"n": 1, "on": True}),
         ({"n": 1, "tags": '["a"]'}, {"n": 1, "tags": ["a"]}),
+        ({"n": 1, "tags": "a b"}, {"n": 1, "tags": ["a b"]}),
         ({"n": 1, "maybe": '["1", 2]'}, {"n": 1, "maybe": [1, 2]}),
         ({"n": 1, "where": '{"line": "7"}'}, {"n": 1, "where": {"line": 7}}),
         ({"n": 1, "where": {"line": "7"}}, {"n": 1, "where": {"line": 7}}),

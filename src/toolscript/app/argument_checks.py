@@ -126,6 +126,8 @@ def _read_text(text: str, wanted: set[str]) -> Any:
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
+        if "array" in wanted and text[:1] not in {"", "[", "{"}:  # one, without its brackets
+            return [text]
         return {} if not text and "object" in wanted else text
     return value if _types_of(value) & wanted else text
 
