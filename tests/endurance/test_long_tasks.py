@@ -85,8 +85,8 @@ def stop_gateway(cli: Cli) -> None:
 
 
 async def kill_bridge(client: Client) -> None:
-    bridges = [pid for pid, line in child_processes(os.getpid()).items() if "toolscript" in line]
-    kill_all(bridges)
+    children = child_processes(os.getpid())  # a database may be among them
+    kill_all(pid for pid, line in children.items() if "-m toolscript mcp" in line)
     with pytest.raises(MCPError):
         await ask(client, "tools/list")
 
