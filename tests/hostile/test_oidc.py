@@ -30,7 +30,8 @@ from toolscript.config.settings import load_settings
 from toolscript.errors import DeniedError
 from toolscript.surfaces.server.authorization_server import OAuthServer
 from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments
-from toolscript.surfaces.server.oidc_client import OidcClient, PendingLogIn
+from toolscript.surfaces.server.oidc_client import OidcClient
+from toolscript.surfaces.server.page_sessions import PendingLogIn
 
 MARKUP = "<script>alert(1)</script>"
 

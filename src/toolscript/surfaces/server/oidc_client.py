@@ -22,29 +22,15 @@ from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError, DeniedError
 from toolscript.surfaces.server.oauth_client_metadata import is_loopback
-from toolscript.surfaces.server.page_sessions import RETURN
+from toolscript.surfaces.server.page_sessions import LOG_IN_S, RETURN, PendingLogIn
 from toolscript.text.display import printable
 from toolscript.types import SECRET_VARIABLE
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
 """Signatures by a private key: never ``none``, nor one by a secret that others may know."""
-LOG_IN_S = 600
-"""How long a log-in, and then the question, may take, in seconds."""
 _LEEWAY_S, _TIMEOUT_S = 60, 10
 _LIMITS = httpx2.Limits(max_connections=8)
 _T = TypeVar("_T")
-
-
-class PendingLogIn(msgspec.Struct, frozen=True, array_like=True):
-    """A browser's way to the provider and back."""
-
-    state: str
-    nonce: str
-    verifier: str
-    query: str
-    """The client's request, which is checked once the person is known."""
-    expires: float
-    """In seconds since 1970."""
 
 
 class _Metadata(msgspec.Struct, frozen=True):

@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from starlette.requests import HTTPConnection
 
+LOG_IN_S = 600
+"""How long a log-in, and then the question, may take, in seconds."""
 PAGE = "/ui"
 """Below this address the page is, and the cookie counts."""
 ENTER = f"{PAGE}/enter"
@@ -26,6 +29,18 @@ LINK_S = 120.0
 SESSION_S = 12 * 3600.0
 MAX_LINKS, MAX_SESSIONS = 20, 50
 """Limits for each holder; a further one takes the place of that holder's oldest."""
+
+
+class PendingLogIn(msgspec.Struct, frozen=True, array_like=True):
+    """A browser's way to the provider and back."""
+
+    state: str
+    nonce: str
+    verifier: str
+    query: str
+    """The client's request, which is checked once the person is known."""
+    expires: float
+    """In seconds since 1970."""
 
 
 class Held(Protocol):

@@ -4,7 +4,7 @@ The owner is asked, or a person whom a company's provider has logged in.
 """
 
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Struct
@@ -18,10 +18,19 @@ from toolscript.errors import DeniedError, InputError, UnknownNameError
 from toolscript.surfaces.server.authentication import access_of
 from toolscript.surfaces.server.authorization_server import DAYS, AuthorizationRequest, OAuthServer
 from toolscript.surfaces.server.oauth_client_metadata import host_of, is_loopback
-from toolscript.surfaces.server.oidc_client import LOG_IN_S, OidcClient, PendingLogIn
-from toolscript.surfaces.server.page_sessions import CONSENT, PAGE, RETURN, cookie_name
+from toolscript.surfaces.server.page_sessions import (
+    CONSENT,
+    LOG_IN_S,
+    PAGE,
+    RETURN,
+    PendingLogIn,
+    cookie_name,
+)
 from toolscript.surfaces.web.rendering import rendered
 from toolscript.surfaces.web.screens import Screens, check_form, check_owner, field, form_of
+
+if TYPE_CHECKING:
+    from toolscript.surfaces.server.oidc_client import OidcClient
 
 SCREENS = Screens()
 MAX_COOKIE_CHARS = 3_900
@@ -157,7 +166,7 @@ def _log_in(oauth: OAuthServer, request: Request) -> PendingLogIn:
     return log_in
 
 
-async def _begin_log_in(oauth: OAuthServer, provider: OidcClient, request: Request) -> Response:
+async def _begin_log_in(oauth: OAuthServer, provider: "OidcClient", request: Request) -> Response:
     """Sends the browser to the provider, with the log-in in a cookie."""
     url, log_in = await provider.begin(request.url.query)
     sealed = oauth.seal("log-in", log_in)
