@@ -12,7 +12,7 @@ from toolscript.gateway.catalogue import Catalogue
 from toolscript.skills.front_matter import read_every_field
 from toolscript.skills.scanner import MANIFEST, Skill
 from toolscript.text.display import printable
-from toolscript.types import Document, SkillManifest, tool_id
+from toolscript.types import Document, SkillManifest, ToolSpec, tool_id
 
 Request: TypeAlias = Callable[[str, str, dict[str, Any], Caller], Awaitable[dict[str, Any]]]
 """Returns a server's result: its name, the method, the parameters, and who asks."""
@@ -44,15 +44,7 @@ class ServerSkill(Skill, frozen=True, kw_only=True, array_like=True, dict=True):
     @cached_property
     def documents(self) -> list[Document]:
         """The name and the description: the text is unknown before somebody reads it."""
-        return [
-            Document(
-                id=self.id,
-                parent_id=self.id,
-                server=self.server,
-                name=self.title,
-                description=self.description,
-            )
-        ]
+        return [_document(self)]
 
     async def read(self, file: str, request: Request, caller: Caller) -> bytes:
         """Returns one of its files, as it was accepted.
@@ -114,15 +106,16 @@ def list_held_skills(catalogue: Catalogue) -> tuple[Document, ...]:
         for held in catalogue.held.values()
         if held.tool.skill is not None and not held.rejected
     )
-    return tuple(
-        Document(
-            id=each.id,
-            parent_id=each.id,
-            server=each.server,
-            name=each.title,
-            description=each.description,
-        )
-        for each in pinned
+    return tuple(map(_document, pinned))
+
+
+def _document(skill: ServerSkill | ToolSpec) -> Document:
+    return Document(
+        id=skill.id,
+        parent_id=skill.id,
+        server=skill.server,
+        name=skill.title,
+        description=skill.description,
     )
 
 
