@@ -195,7 +195,7 @@ class SessionFactory:
         try:
             await _initialize(session)
         except MCPError:
-            if refusal and needs_login:  # a newer server, which refuses this whoever asks
+            if refusal and needs_login:  # a newer server refuses this from any client
                 self.refused = HTTPStatus.UNAUTHORIZED
                 raise refusal from None
             raise

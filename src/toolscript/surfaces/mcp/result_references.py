@@ -24,7 +24,7 @@ MAX_CHARS = 16_000_000
 """Maximum length of the values that take their places in one call."""
 _PART_BYTES = 256 * 1024
 _MAX_DEPTH = 64
-"""ResultReferences in deeper values stay as they are."""
+"""References in deeper values stay as they are."""
 
 
 class ResultReferences:
