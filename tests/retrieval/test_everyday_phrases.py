@@ -4,7 +4,7 @@ import pytest
 
 from toolscript.embedding.loader import LazyModel, load_model
 from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.everyday_phrases import read_expressions
+from toolscript.retrieval.everyday_phrases import SHELL, read_expressions
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, SearchRequest, SearchResult, tool_id
@@ -13,10 +13,13 @@ NOTES = {"add_observations": "Adds observations to an entity in memory."}
 TASKS = {"create_task": "Creates a task.", "list_tasks": "Lists the tasks."}
 CALCULATOR = {"calculate": "Calculates the result of a mathematical expression."}
 LOG = {"git_log": "Shows the commit log.", "git_commit": "Records changes to the repository."}
+FILES = {"read_text_file": "Reads the contents of a text file."}
+SHELL_TOOL = {"execute": "Runs a shell command."}
 WEB = {"search": "Searches the web for current information."}
 POSTS = {"post_message": "Posts a message to a channel.", "add_reaction": "Adds a reaction."}
 BLOG = {"create_post": "Creates a post."}
 SERVERS = {"memory": NOTES, "todo": TASKS, "calculator": CALCULATOR, "git": LOG, "web": WEB}
+MACHINE = {"files": FILES, "shell": SHELL_TOOL}
 
 READ = {
     "Remember that my brother is called Tom": "store observations in memory",
@@ -37,6 +40,15 @@ READ = {
     "dm anna that I am late": "send a message to a person",
     "when's our next standup": "get all calendar events",
     "how much is 50 bucks in euros": "convert an amount between currencies",
+    "$ ls -la src": "list the files in a directory",
+    "git st": "show the status of the working tree",
+    "GH PR list --state open": "list the pull requests",
+    "npm install left-pad": SHELL,
+    "cat ~/notes": "read the contents of a file",
+    "tail server.log": "read the contents of a file",
+    "find . -name '*.py'": "search for files by name",
+    "date": "get the current time",
+    "SELECT name FROM users": "run a SELECT query on the database",
 }
 UNREAD = [
     "create a pull request",
@@ -49,6 +61,11 @@ UNREAD = [
     "tell me about the parser",
     "ping 10.0.0.1",
     "book a table for two",
+    "find all keys of Anna",
+    "head of marketing",
+    "kill the process",
+    "npm packages with known holes",
+    "select the first row",
 ]
 
 
@@ -94,10 +111,12 @@ def search(text: str, servers: dict[str, dict[str, str]], threshold: float = 0.3
         ("14 * 3", "calculator__calculate"),
         ("what happened since tuesday", "git__git_log"),
         ("look up the height of the tower", "web__search"),
+        ("cat README.md", "files__read_text_file"),
+        ("pwd", "shell__execute"),
     ],
 )
 def test_the_tool_for_the_wish_comes_first(text: str, tool: str) -> None:
-    hit = search(text, SERVERS | {"chat": POSTS}).hits[0]
+    hit = search(text, SERVERS | MACHINE | {"chat": POSTS}).hits[0]
     assert hit.document.id == tool
     assert hit.explanation is not None
     assert "expression" in [step.name for step in hit.explanation.steps]
