@@ -160,6 +160,7 @@ def run_client(home: Path, *arguments: str) -> str:
     return f"{arguments}: {done.stdout[-3000:]}" if done.returncode else ""
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.requirement("upstream:transports")
 @pytest.mark.parametrize(("revision", "scenarios"), CLIENT_SCENARIOS)
 def test_a_gateway_is_a_client_that_conforms(

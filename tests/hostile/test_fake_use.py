@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.corpus import ROWS, tools_of
+from tests.support import until
 from toolscript.embedding.loader import LazyModel
 from toolscript.graph.learning import Learning
 from toolscript.graph.session_history import SessionHistory
@@ -82,7 +83,7 @@ class Place:
             history, grant = histories[turn], grants[turn]
             history.record_search(question, [tool])
             self.learning.record_call(history, tool, succeeded=True, grant=grant)
-        assert self.learning.flush()
+        until(self.learning.flush, "everything is learned")
 
     def found(self, grant: Grant, question: str, context: tuple[str, ...] = ()) -> list[str]:
         """Return the first ten with their scores.

@@ -17,6 +17,7 @@ from tests.support import FUZZY, PATIENCE_S, READ_FILE, Cli, Scripted
 from toolscript.config.settings import Settings
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+SECRET = "correct-horse-of-no-other-test"  # noqa: S105 - others run servers meanwhile
 BROWSER = Path(__file__).parents[1] / "servers" / "stand_in_browser.py"
 
 
@@ -66,7 +67,7 @@ def check_hidden(*secrets: str, shown: list[str]) -> None:
 @pytest.fixture
 def door(cli: Cli, scripted: Scripted) -> Cli:
     cli.env = FUZZY
-    cli.configure(files=scripted(READ_FILE) | {"env": {"API_TOKEN": "hunter2-correct-horse"}})
+    cli.configure(files=scripted(READ_FILE) | {"env": {"API_TOKEN": SECRET}})
     return cli
 
 
@@ -110,7 +111,7 @@ def test_no_process_of_a_command_has_a_secret_in_its_arguments(door: Cli) -> Non
         shown += arguments()
         assert process.stdin
         process.stdin.close()
-    secrets = [door.record()["key"], door.env["TOOLSCRIPT_SECRET_KEY"], "hunter2-correct-horse"]
+    secrets = [door.record()["key"], door.env["TOOLSCRIPT_SECRET_KEY"], SECRET]
     assert door("gateway", "stop").returncode == 0
     assert browse(door, "gateway", "start", "--port", "0").returncode == 0
     shown += arguments()

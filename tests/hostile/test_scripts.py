@@ -184,7 +184,9 @@ PROBES = {
     **{f"file: {name}": row for name, row in FILES.items()},
     **{f"outside: {name}": row for name, row in OUTSIDE.items()},
     **{f"introspection: {name}": row for name, row in INTROSPECTION.items()},
-    **{f"too much: {name}": row for name, row in TOO_MUCH.items()},
+    **{
+        f"too much: {name}": (script, f"{ends}|{TIME}") for name, (script, ends) in TOO_MUCH.items()
+    },
     **{f"rights: {name}": row for name, row in RIGHTS.items()},
 }
 
