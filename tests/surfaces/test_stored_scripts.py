@@ -90,6 +90,7 @@ def test_a_stored_script_is_found_called_held_and_removed(cli: Cli) -> None:
     until(lambda: call(cli, "scripts__double-twice", number=3)[0] == 403, "the change is held")
     held = cli("review")
     assert "scripts__double-twice" in held.stdout
+    assert "[-2)-]{+3)+}" in held.stdout
     assert cli("approve", "scripts__double-twice").returncode == 0
     until(lambda: call(cli, "scripts__double-twice", number=3)[0] == 200, "it is approved")
     assert call(cli, "scripts__double-twice", number=3)[1]["content"][0]["text"] == "27"

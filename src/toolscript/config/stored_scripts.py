@@ -2,11 +2,10 @@
 
 A script begins with front matter, as a skill does: ``name``, ``description``, ``parameters`` (a
 JSON Schema), and ``class``, the class of tools that it may call at most. The scripts are the tools
-of the server `SERVER`, so they are found, pinned and held like any other server's. The annotations
-of each tool include the digest of its text: a changed text is a changed definition.
+of the server `SERVER`, so they are found, pinned and held like any other server's. The definition
+of a tool includes its text: a changed text is a changed definition, and a review shows the change.
 """
 
-import hashlib
 import re
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +21,6 @@ from toolscript.text.wire_constants import TOOL_CLASSES, ToolClass
 from toolscript.types import ServerSpec, ToolSpec
 
 SERVER = "scripts"
-DIGEST = "toolscript/sha256"
 MAX_CHARS = 50_000
 _KEYS = ("name", "description", "parameters", "class")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
@@ -72,13 +70,13 @@ def parse_script(text: str) -> StoredScript:
     most = fields.get("class", "destructive")
     if most not in TOOL_CLASSES:
         raise InputError(f"its class is {most!r}; choose one of {', '.join(TOOL_CLASSES)}")
-    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     tool = ToolSpec(
         server=SERVER,
         name=name,
         description=description,
         input_schema=schema,
-        annotations={**_HINTS[most], DIGEST: digest},
+        annotations=dict(_HINTS[most]),
+        script=text,
     )
     return StoredScript(tool, "\n" * text[: parts.start(2)].count("\n") + parts[2])
 
