@@ -121,6 +121,8 @@ def test_a_stored_script_may_do_what_its_class_and_its_caller_may(cli: Cli) -> N
         ("---\nname: a\ndescription: b\nparameters: {n: 3}\n---\n1", "no JSON Schema of an object"),
         ("---\nname: a\ndescription: b\nclass: any\n---\n1", "choose one of read, write"),
         ("---\nname: a\ndescription: b\nclas: read\n---\n1", "did you mean 'class'?"),
+        (DOUBLE + "if once\n    print(1)\n", "line 13: Expected `:`, found newline; correct it"),
+        (DOUBLE + "def f():\n    yield 1\n", "line 14: The monty syntax parser does not yet"),
     ],
 )
 def test_a_file_that_is_no_script_is_refused_in_one_line(
@@ -132,3 +134,4 @@ def test_a_file_that_is_no_script_is_refused_in_one_line(
     [line] = done.stderr.splitlines()
     assert message in line
     assert "a.py" in line
+    assert not list((tmp_path / ".toolscript").glob("scripts/*"))

@@ -294,6 +294,23 @@ class _Run:
         return f"{text}; {limits}" if "limit" in text else text
 
 
+def find_syntax_error(text: str) -> str:
+    """Returns the first mistake in the syntax of a script, with its line; empty if there is none.
+
+    Nothing of the script is run. Its text begins with an empty line, as in `StoredScript`.
+    """
+    with (
+        monty.Monty(min_processes=0, max_processes=1) as pool,
+        pool.checkout(script_name="script") as session,
+    ):
+        try:
+            session.feed_start(f"raise SystemExit{text}")
+        except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
+            line = error.traceback()[-1].line
+            return f"line {line}: {printable(error.display('msg'), _MAX_MISTAKE)}" * (line > 1)
+    return ""
+
+
 def _function(name: str) -> Callable[[], None]:
     """Returns a stand-in for a function of this process, which is known by its name."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from toolscript.config.settings import load_settings
-from toolscript.config.stored_scripts import SERVER, ScriptFolder
+from toolscript.config.stored_scripts import SERVER, ScriptFolder, parse_script
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_answer
@@ -29,7 +29,9 @@ def add(file: Path, **flags: Any) -> None:
     approval: toolscript review.
     """
     try:
-        name, replaced = _folder(flags).add(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
+        _check_syntax(parse_script(text).text)
+        name, replaced = _folder(flags).add(text)
     except (InputError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: {error}") from None
     click.echo(f"{'replaced' if replaced else 'added'} {tool_id(SERVER, name)}")
@@ -65,6 +67,15 @@ def list_scripts(output: str, **flags: Any) -> None:
     if output == "table":
         for problem in problems:
             note(f"left out: {problem}")
+
+
+def _check_syntax(text: str) -> None:
+    try:
+        from toolscript.app.script_sandbox import find_syntax_error  # noqa: PLC0415 - of an extra
+    except ModuleNotFoundError:  # the gateway that runs the script needs it, not this command
+        return
+    if mistake := find_syntax_error(text):
+        raise InputError(f"{mistake}; correct it, and add the file again")
 
 
 def _folder(flags: dict[str, Any]) -> ScriptFolder:
