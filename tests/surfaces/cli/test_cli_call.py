@@ -94,7 +94,8 @@ def test_arguments_from_standard_input(called: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nothing"], 2, "'nothing' is no tool id; expected server__tool"),
+        (["nothing"], 2, "no tool is called 'nothing'"),
+        (["echo"], 2, "no tool is called 'echo'; the nearest are: s__echo"),
         (["s__ecko"], 2, "no tool is called 's__ecko'; the nearest are: s__echo"),
         (["nobody__x"], 2, "no tool is called 'nobody__x'"),
         (["s__echo", "{"], 2, "the arguments are not JSON: "),

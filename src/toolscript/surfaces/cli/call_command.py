@@ -13,7 +13,7 @@ from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import target
 from toolscript.surfaces.cli.options import class_option, output_choice, settings_options
 from toolscript.surfaces.cli.output import print_json, print_text
-from toolscript.types import as_id, is_builtin, split_tool_id
+from toolscript.types import SEPARATOR, as_id, is_builtin
 
 
 @click.command()
@@ -29,10 +29,11 @@ def call(tool: str, arguments: str, output: str, tool_class: str | None, **flags
     ARGUMENTS they are read from standard input. The exit status is 1 if the
     tool reports a failure.
     """
-    server = tool.partition(".")[0] if is_builtin(tool) else split_tool_id(as_id(tool))[0]
+    server, is_id, _ = as_id(tool).partition("." if is_builtin(tool) else SEPARATOR)
     body = _check(sys.stdin.read() if arguments == "-" else arguments)
     path = target(f"/tools/{quote(tool, safe='')}", [("class", tool_class)])
-    with connected(flags, only=server, embed=False) as client, answering(client):
+    only = server if is_id else None  # every server may have the nearest tool
+    with connected(flags, only=only, embed=False) as client, answering(client):
         result = client.post(path, body)
     if output == "json":
         print_json(result)

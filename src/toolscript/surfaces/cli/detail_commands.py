@@ -10,7 +10,7 @@ from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json, print_text
 from toolscript.text.display import counted, printable
 from toolscript.text.wire_constants import REPAIRED
-from toolscript.types import as_id, split_tool_id
+from toolscript.types import SEPARATOR, as_id
 
 
 @click.command()
@@ -22,8 +22,8 @@ def describe(tool: str, output: str, **flags: Any) -> None:
 
     TOOL is an id, such as git__git_log.
     """
-    server, _ = split_tool_id(as_id(tool))
-    with connected(flags, only=server, embed=False) as client:
+    server, is_id, _ = as_id(tool).partition(SEPARATOR)
+    with connected(flags, only=server if is_id else None, embed=False) as client:
         [answer] = client.get("/tools", [("tool", tool)])["tools"]
     if output == "json":
         print_json(answer)
