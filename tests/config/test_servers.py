@@ -176,6 +176,8 @@ def test_a_named_file_is_read_alone_relative_to_the_working_directory(tmp_path: 
 def test_a_named_file_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
     """config:file"""
     write(tmp_path / FILE_NAME, {"time": GOOD})
+    with pytest.raises(ConfigMissingError, match=f"file {re.escape(str(tmp_path))} is a directory"):
+        load_config(tmp_path, tmp_path, {})
     with pytest.raises(ConfigMissingError, match=r"configuration file gone\.json does not exist"):
         load_config(Path("gone.json"), tmp_path, {"HOME": str(tmp_path)})
 

@@ -33,7 +33,7 @@ from toolscript.errors import (
     ConfigUntrustedError,
     SecretStoreError,
 )
-from toolscript.storage.atomic_files import expanded, is_file, stamp
+from toolscript.storage.atomic_files import expanded, is_dir, is_file, stamp
 from toolscript.text.display import encodable
 from toolscript.types import PermissionRule, ServerSpec
 
@@ -110,9 +110,8 @@ def load_config(
     """
     sources = locate(path, cwd, environ)
     if path is not None and not is_file(sources[0]):
-        raise ConfigMissingError(
-            f"configuration file {path} does not exist; name another with --config"
-        )
+        why = "is a directory" if is_dir(sources[0]) else "does not exist"
+        raise ConfigMissingError(f"configuration file {path} {why}; name another with --config")
     own = sources[0] if path is not None else home_file(environ)
     try:
         return _load(sources, own, environ, trust)
