@@ -286,7 +286,9 @@ def test_a_gateway_does_not_end_during_a_call(here: Cli, scripted: Scripted) -> 
     until(lambda: not alive(pid), "it ends after the call")
 
 
-def test_a_gateway_of_another_version_serves_and_is_named(here: Cli, scripted: Scripted) -> None:
+def test_a_gateway_of_another_version_or_without_scripts_serves_and_is_named(
+    here: Cli, scripted: Scripted
+) -> None:
     here.configure(s=scripted(tool("echo")))
     here.start_gateway()
     [path] = here.records
@@ -295,7 +297,7 @@ def test_a_gateway_of_another_version_serves_and_is_named(here: Cli, scripted: S
     with (
         problem.open("wb") as errors,
         subprocess.Popen(
-            here.command("mcp"),
+            here.command("mcp", "--scripts"),
             env=here.environment(),
             cwd=here.home,
             stdin=subprocess.PIPE,
@@ -310,6 +312,7 @@ def test_a_gateway_of_another_version_serves_and_is_named(here: Cli, scripted: S
         process.stdin.close()
         process.wait(PATIENCE_S)
     assert "the gateway has version 9.0, and this is " in problem.read_text("utf-8")
+    assert "runs without --scripts, so models get no run_script" in problem.read_text("utf-8")
 
 
 @pytest.mark.requirement("upstream:instances")

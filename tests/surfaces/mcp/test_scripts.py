@@ -56,6 +56,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     value = json.loads(config.read_text("utf-8"))
     config.write_text(json.dumps({**value, "profiles": profiles}), "utf-8")
     done = cli("gateway", "start", "--port", "0", "--scripts")
+    assert cli.record()["scripts"]
     assert done.returncode == 0, done.stderr
     yield cli
     stop_all([cli.record()["pid"]])

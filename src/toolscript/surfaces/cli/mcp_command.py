@@ -46,6 +46,11 @@ def mcp(alone: bool, **flags: Any) -> None:
                 f"the gateway has version {record.version}, and this is {__version__}; "
                 "to change that: toolscript gateway stop"
             )
+        if settings.calls.scripts and not record.scripts:
+            note(
+                "the gateway runs without --scripts, so models get no run_script; "
+                "to change that: toolscript gateway stop"
+            )
         return Stream(client_of(record, settings.client.profile), path)
 
     record = record_file(settings.paths).path

@@ -103,8 +103,9 @@ def serve(
         server.idle_s = settings.server.idle_s if on_demand else 0
         url = _url(listening, settings.server)
         model, pid = settings.embedding.model, os.getpid()
+        options = (model, key, certificate, settings.calls.scripts)
         try:
-            file.write(GatewayRecord(url, pid, __version__, model, key, certificate))
+            file.write(GatewayRecord(url, pid, __version__, *options))
             log.warning("listening on %s", url)
             _run(server, listening)
         finally:

@@ -30,6 +30,8 @@ class GatewayRecord:
     """The key that the owner's commands send; only the owner can read the file."""
     certificate: str = ""
     """The certificate that the gateway has, in PEM; empty if it speaks plain HTTP."""
+    scripts: bool = False
+    """Whether it offers models to write scripts."""
 
 
 class GatewayFile:
