@@ -159,8 +159,9 @@ def errors_page() -> str:
         rows.append(f"| `{kind.__name__}` | {' '.join(meaning.split())} | {both} |")
     others = (
         "Other exit codes: 0 is success, also for a search that found nothing; 2 is also a command "
-        f"line that cannot be understood; {NOT_RUNNING} is `gateway status` where no "
-        "gateway runs; 130 is an interruption from the keyboard."
+        "line that cannot be understood, or names a file that is not there; "
+        f"{NOT_RUNNING} is `gateway status` where no gateway runs; 130 is an interruption from the "
+        "keyboard."
     )
     intro = (
         "Everything that toolscript raises on purpose is a `ToolscriptError` from "

@@ -128,9 +128,11 @@ def test_a_stored_script_may_do_what_its_class_and_its_caller_may(cli: Cli) -> N
 def test_a_file_that_is_no_script_is_refused_in_one_line(
     tmp_path: Path, text: str, message: str
 ) -> None:
+    missing = Cli(tmp_path)("scripts", "add", "a.py")
+    assert (missing.returncode, "a.py cannot be read: No such" in missing.stderr) == (2, True)
     (tmp_path / "a.py").write_text(text)
     done = Cli(tmp_path)("scripts", "add", "a.py")
-    assert done.returncode != 0
+    assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert message in line
     assert "a.py" in line

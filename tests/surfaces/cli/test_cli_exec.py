@@ -186,8 +186,8 @@ def test_what_is_no_script(served: Cli, data: bytes, expected: str) -> None:
 def test_a_file_that_is_not_there(served: Cli) -> None:
     """types:typescript."""
     done = served("exec", "nothing.ts")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "toolscript: nothing.ts: No such file or directory\n"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "toolscript: nothing.ts cannot be read: No such file or directory\n"
 
 
 @pytest.mark.both_storages

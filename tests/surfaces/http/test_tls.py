@@ -172,7 +172,7 @@ def test_a_pair_that_cannot_be_used(case: str, tmp_path: Path) -> None:
 def test_a_gateway_says_in_one_line_why_it_does_not_start(cli: Cli) -> None:
     cli.configure()
     done = cli("gateway", "start", "--tls-cert", "none.pem")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
         "toolscript: --tls-cert and --tls-key need each other; give the files of both\n"
     )

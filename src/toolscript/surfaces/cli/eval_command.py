@@ -22,7 +22,7 @@ from toolscript.retrieval.evaluation import (
 from toolscript.retrieval.quality_metrics import DEPTH
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
-from toolscript.surfaces.cli.options import output_choice, refresh_option, settings_options
+from toolscript.surfaces.cli.options import output_choice, reading, refresh_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json, print_table, print_text
 from toolscript.types import Document, ToolSpec
 
@@ -227,10 +227,8 @@ def _search_locally(
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with reading(path):
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _read_baseline(path: Path) -> dict[str, float]:

@@ -13,7 +13,7 @@ from toolscript.surfaces.cli.approval_prompt import answering
 from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, run
 from toolscript.surfaces.cli.gateway_client import RemoteClient
-from toolscript.surfaces.cli.options import class_option, settings_options
+from toolscript.surfaces.cli.options import class_option, reading, settings_options
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.surfaces.cli.types_command import filter_option
 from toolscript.text.display import harmless
@@ -64,7 +64,7 @@ def _read(file: Path) -> tuple[str, str]:
     if str(file) == "-":
         data, name = sys.stdin.buffer.read(MAX_SCRIPT_BYTES + 1), "script"
     else:
-        with file.open("rb") as opened:
+        with reading(file), file.open("rb") as opened:
             data, name = opened.read(MAX_SCRIPT_BYTES + 1), str(file)
     if len(data) > MAX_SCRIPT_BYTES:
         raise InputError(f"{name} is longer than {MAX_SCRIPT_BYTES} bytes; scripts may not be")

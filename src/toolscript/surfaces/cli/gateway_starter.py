@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from toolscript.config.settings import OPTION, PathSettings
-from toolscript.errors import GatewayError, GatewayMissingError
+from toolscript.errors import ConfigError, GatewayError, GatewayMissingError
 from toolscript.storage.atomic_files import open_private
 from toolscript.surfaces.cli.connect import client_of, record_file, running_gateway
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
 LISTEN_TIMEOUT_S = 30.0
@@ -65,7 +66,10 @@ class BackgroundGateway:
         return ""
 
     def record(self) -> GatewayRecord:
-        """Returns its record, once it answers; raises `GatewayError` if it does not."""
+        """Returns its record, once it answers; raises `GatewayError` if it does not.
+
+        Raises `ConfigError` if it has ended because of its options or its configuration.
+        """
         record = _record_of(self._process, self._file, self._early)
         self._early.replace(self._log)
         return record
@@ -128,7 +132,8 @@ def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path)
     while time.monotonic() < deadline:
         code = process.poll()
         if code is not None:
-            raise GatewayError(_last_line(log) or f"the gateway ended with code {code}")
+            kind = ConfigError if code == codes_of(ConfigError).exit_code else GatewayError
+            raise kind(_last_line(log) or f"the gateway ended with code {code}")
         record = file.read()
         if record is not None and record.pid == process.pid:
             with contextlib.suppress(GatewayMissingError):

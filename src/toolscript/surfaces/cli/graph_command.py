@@ -5,9 +5,8 @@ from typing import Any
 
 import click
 
-from toolscript.errors import InputError
 from toolscript.surfaces.cli.connect import connected
-from toolscript.surfaces.cli.options import output_option, settings_options
+from toolscript.surfaces.cli.options import output_option, reading, settings_options
 from toolscript.surfaces.cli.output import print_answer
 from toolscript.text.display import counted, encodable
 
@@ -75,10 +74,8 @@ def import_(file: Path, **flags: Any) -> None:
 
     FILE is YAML or JSON. See the guide on the graph.
     """
-    try:
+    with reading(file):
         text = encodable(file.read_text("utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{file} is not text; expected YAML or JSON") from None
     with connected(flags, embed=False) as client:
         learned = client.post("/graph/import", _request_body(text))
     click.echo(

@@ -1,11 +1,14 @@
 """The options of several commands, most of them made from the table of settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from toolscript.config.settings import OPTION
+from toolscript.errors import InputError
 from toolscript.text.wire_constants import TOOL_CLASSES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -33,6 +36,17 @@ def _option(name: str) -> Callable[[_Command], _Command]:
     if option.kind is bool:
         return click.option(flag, name, is_flag=True, default=None, help=text)
     return click.option(flag, name, metavar=option.kind.__name__, help=text)
+
+
+@contextmanager
+def reading(file: Path) -> Generator[None]:
+    """Raises `InputError` if the block cannot read the file, which the command line names."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not text: byte {error.start} is not UTF-8") from None
 
 
 def output_choice(text: str, *forms: str) -> Callable[[_Command], _Command]:

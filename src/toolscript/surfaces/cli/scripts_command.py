@@ -8,7 +8,7 @@ import click
 from toolscript.config.settings import load_settings
 from toolscript.config.stored_scripts import SERVER, ScriptFolder, parse_script
 from toolscript.errors import InputError, UnknownNameError
-from toolscript.surfaces.cli.options import output_option, settings_options
+from toolscript.surfaces.cli.options import output_option, reading, settings_options
 from toolscript.surfaces.cli.output import note, print_answer
 from toolscript.text.display import printable
 from toolscript.types import tool_id
@@ -28,11 +28,12 @@ def add(file: Path, **flags: Any) -> None:
     A running gateway offers it at once. A script of the same name is replaced, and waits for your
     approval: toolscript review.
     """
-    try:
+    with reading(file):
         text = file.read_text("utf-8")
+    try:
         _check_syntax(parse_script(text).text)
         name, replaced = _folder(flags).add(text)
-    except (InputError, UnicodeDecodeError) as error:
+    except InputError as error:
         raise InputError(f"{file}: {error}") from None
     click.echo(f"{'replaced' if replaced else 'added'} {tool_id(SERVER, name)}")
     if replaced:
