@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from toolscript.app.argument_checks import check_arguments, check_foreign_arguments
+from toolscript.app.argument_checks import check_arguments, check_foreign_arguments, signature
 from toolscript.errors import ArgumentsError
 
 SCHEMA: dict[str, Any] = {
@@ -74,3 +74,18 @@ def test_what_cannot_be_read_so_is_refused(given: dict[str, Any], told: str) -> 
         anyio.run(check_foreign_arguments, "t", SCHEMA, given)
     assert told in str(caught.value)
     assert "expected integer" not in str(caught.value) or "n is" in told
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": ["string", "null"]}, "string or null"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string or null"),
+        ({"oneOf": [{"enum": ["a"]}, {"type": "integer"}]}, 'one of ["a"] or integer'),
+        ({"type": "array", "items": {"anyOf": [{"type": "string"}] * 2}}, "array of string"),
+        ({"anyOf": [{"type": "string"}, {}]}, "any"),
+        ({"anyOf": "string"}, "any"),
+    ],
+)
+def test_a_signature_names_each_type_that_a_parameter_may_have(schema: Any, kind: str) -> None:
+    assert signature({"properties": {"a": schema}}) == f"(a?: {kind})"

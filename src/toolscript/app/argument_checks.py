@@ -197,6 +197,10 @@ def _kind(schema: Any) -> str:
     kind: Any = found.get("type")
     if isinstance(kind, list):
         return " or ".join(str(each) for each in cast("list[Any]", kind))
+    branches: Any = found.get("anyOf") or found.get("oneOf")
+    if not kind and isinstance(branches, list):
+        kinds = dict.fromkeys(map(_kind, cast("list[Any]", branches)))
+        return "any" if "any" in kinds else " or ".join(kinds)
     items: Any = found.get("items")
     if kind == "array" and isinstance(items, dict):
         return f"array of {_kind(items)}"
