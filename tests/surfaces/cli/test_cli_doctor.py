@@ -85,17 +85,19 @@ def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> 
     """cli:others: the port, a server, an entry, the model, a file of tokens."""
     cli.env = FUZZY
     bad = scripted(exit=1, stderr="no key\n")
-    cli.configure(files=scripted(READ_FILE), bad=bad, odd={"type": "pigeon"})
+    gone = {"command": "no-such-program"}
+    cli.configure(files=scripted(READ_FILE), bad=bad, odd={"type": "pigeon"}, gone=gone)
     assert cli("token", "create").returncode == 0
     [path] = cli.home.rglob("tokens-*.json")
     path.write_text("{", "utf-8")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         found = findings(cli, str(taken.getsockname()[1]), 1)
     wrong = {what for what, each in found.items() if not each["ok"]}
-    assert wrong == {"port", "server bad", "server odd", "model", "tokens"}
+    assert wrong == {"port", "server bad", "server gone", "server odd", "model", "tokens"}
     assert found["port"]["advice"] == "choose another with --port"
     assert found["server bad"]["found"].endswith("its last words: no key")
     assert found["server bad"]["advice"] == "see its log: toolscript logs bad"
+    assert found["server gone"]["advice"] == "see the guide to troubleshooting"
     assert found["server odd"]["advice"] == "correct its entry in the configuration"
     assert "no caller is let in" in found["tokens"]["found"]
 

@@ -13,6 +13,7 @@ from toolscript.config.settings import Settings
 from toolscript.config.stored_scripts import SERVER
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
+from toolscript.gateway.base import LAST_WORDS
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.opened_stores import opened_tokens
@@ -151,7 +152,7 @@ def server_finding(server: dict[str, Any]) -> Finding:
             advice = advice or _SSE_ADVICE
         return Finding(what, ok, "; ".join([found, *left_out]), advice, degraded=is_old)
     advice = _ADVICE[state]
-    if state == "failed" and server["transport"] == "stdio":
+    if LAST_WORDS in (server["error"] or ""):
         advice = f"see its log: toolscript logs {shlex.quote(server['name'])}"
     return Finding(what, ok=False, found=server["error"] or state, advice=advice)
 
