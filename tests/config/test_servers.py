@@ -425,6 +425,16 @@ MISTAKES: list[tuple[str, Any, str]] = [
         {"command": "x", "class": {"b": "read", "a*": "reads"}},
         "class.a* is 'reads'; expected one of read, write, destructive",
     ),
+    (
+        "it",
+        {"command": "x", "class": {"a*": "Delete only"}},
+        "class.a* is 'Delete only'; expected one of read, write, destructive",
+    ),
+    (
+        "it",
+        {"command": "x", "class": {"a*": "ghp_012345678901234567890123456789abcdef"}},
+        "class.a* is a string; expected one of read, write, destructive",
+    ),
     ("it", {"command": "x", "disabled": "yes"}, "disabled is 'yes'; expected true or false"),
     ("it", {"command": "x", "type": "ws"}, "type is 'ws'; expected stdio, http or sse"),
     ("it", {"command": "x", "protocol": "new"}, "protocol is 'new'; expected auto or legacy"),

@@ -295,7 +295,8 @@ def _classes(reader: Entry, repairs: Mapping[str, Repair]) -> dict[str, ToolClas
     stated = reader.mapping("class")
     for pattern in (each for each, given in stated.items() if given not in TOOL_CLASSES):
         expected = f"expected one of {', '.join(TOOL_CLASSES)}"
-        raise EntryError(f"class.{pattern[:60]} is {_show(stated[pattern])}; {expected}")
+        written = cast("Entry", reader.entry("class")).written(pattern)
+        raise EntryError(f"class.{pattern[:60]} is {written}; {expected}")
     hinted = {name: class_of_hints(repair) for name, repair in repairs.items()}
     classes = {name: hint for name, hint in hinted.items() if hint} | stated
     return cast("dict[str, ToolClass]", classes)
