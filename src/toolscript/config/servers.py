@@ -24,6 +24,7 @@ from toolscript.config.permission_rules import PermissionProfile, RuleError, rul
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
+from toolscript.config.stored_scripts import SERVER as SCRIPTS
 from toolscript.config.stored_scripts import ScriptFolder
 from toolscript.config.switches import read_switches, switch_lines, switch_of, switch_rules
 from toolscript.config.trust import TrustStore, read_file
@@ -40,6 +41,7 @@ from toolscript.types import PermissionRule, ServerSpec
 _RULES = ("permissions", "profiles")
 """The keys of a file that limit calls."""
 _PROFILE_KEYS = ("permissions", "tools")
+_OWN_NAMES = {"toolscript": "in which it asks users", SCRIPTS: "for stored scripts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +274,9 @@ def _skills(
 
 
 def _check_name(spec: ServerSpec) -> None:
-    if spec.name.casefold() == "toolscript" and not spec.disabled:
-        raise EntryError("the name is toolscript's own, in which it asks users; rename the server")
+    use = _OWN_NAMES.get(spec.name.casefold())
+    if use and not spec.disabled:
+        raise EntryError(f"the name is toolscript's own, {use}; rename the server")
 
 
 def _permissions(path: Path, document: dict[str, Any]) -> tuple[PermissionRule, ...]:
