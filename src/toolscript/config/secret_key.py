@@ -9,7 +9,9 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from toolscript.config.settings import MIN_KEY_CHARS, ServerSettings
 from toolscript.errors import DataDirectoryError
@@ -18,6 +20,7 @@ from toolscript.storage.atomic_files import check_owner, write_atomically, write
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+_T = TypeVar("_T")
 log = logging.getLogger(__name__)
 _NONCE_BYTES, _KEY_BYTES = 12, 32
 
@@ -52,17 +55,20 @@ class SecretKey:
                 continue
         return None
 
-    def seal_text(self, content: bytes, purpose: bytes) -> str:
-        """Returns ``content`` sealed as a text that may stand in an address."""
-        return _encode(self.seal(content, purpose))
+    def seal_value(self, value: object, purpose: bytes) -> str:
+        """Returns a value sealed as a text that may stand in an address."""
+        return _encode(self.seal(msgspec.json.encode(value), purpose))
 
-    def read_text(self, text: str, purpose: bytes) -> bytes | None:
-        """Returns the content of a text of `seal_text`; None for one that is written otherwise."""
+    def read_value(self, text: str, purpose: bytes, kind: type[_T], max_chars: int) -> _T | None:
+        """Returns the value of a text of `seal_value`; None for any other text, or a longer one."""
+        if len(text) > max_chars:
+            return None
         try:
             sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        except ValueError:
+            content = self.read(sealed, purpose) if _encode(sealed) == text else None
+            return None if content is None else msgspec.json.decode(content, type=kind)
+        except ValueError:  # written otherwise, or by another version
             return None
-        return self.read(sealed, purpose) if _encode(sealed) == text else None
 
     @cached_property
     def _ciphers(self) -> "list[AESGCM]":

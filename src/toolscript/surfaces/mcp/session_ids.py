@@ -68,17 +68,13 @@ class SessionIds:
     def issue(self, exposure: Exposure, holder: str, *, asks_user: bool) -> str:
         """Returns the id of a session that this process has opened."""
         content = SessionId(self.replica, exposure, holder, int(time.time()), asks_user)
-        return self.key.seal_text(msgspec.json.encode(content), _PURPOSE)
+        return self.key.seal_value(content, _PURPOSE)
 
     def read(self, identifier: str) -> SessionId | None:
         """Returns what an id says; None for one that is forged, damaged or too old."""
-        if len(identifier) > MAX_ID_CHARS:
-            return None
-        content = self.key.read_text(identifier, _PURPOSE)
-        if content is None:
-            return None
-        found = msgspec.json.decode(content, type=SessionId)
-        return found if time.time() - found.created < LIFETIME_S else None
+        content = self.key.read_value(identifier, _PURPOSE, SessionId, MAX_ID_CHARS)
+        is_new = content is not None and time.time() - content.created < LIFETIME_S
+        return content if is_new else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,10 @@ class TaskIds:
 
     def seal(self, task: Task) -> str:
         """Returns the id of a task for its client."""
-        sealed = self._key.seal_text(msgspec.json.encode(task), _PURPOSE)
+        sealed = self._key.seal_value(task, _PURPOSE)
         return f"{self._replica}.{sealed}" if self._replica else sealed
 
     def read(self, identifier: str, holder: str) -> Task | None:
         """Returns the task of an id; None if the id is another holder's, forged or damaged."""
-        if len(identifier) > _MAX_CHARS:
-            return None
-        content = self._key.read_text(identifier.rpartition(".")[2], _PURPOSE)
-        task = None if content is None else msgspec.json.decode(content, type=Task)
+        task = self._key.read_value(identifier.rpartition(".")[2], _PURPOSE, Task, _MAX_CHARS)
         return task if task is not None and task.holder == holder else None
