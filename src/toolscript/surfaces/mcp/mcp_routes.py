@@ -6,7 +6,7 @@ their own. `session_dispatch` decides who answers a request.
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -63,10 +63,13 @@ class McpRoutes:
         """The addresses, each answered by its exposure."""
         places: list[tuple[str, Exposure]] = [(PATH, self.exposure)]
         places.extend((f"{PATH}/{name}", name) for name in EXPOSURES)
-        streams = [Route(f"{place}{STREAM}", _Stream(self, name)) for place, name in places]
         # Clients that are redirected to the path without a slash drop their body or token.
-        places.extend([(f"{place}/", name) for place, name in places])
-        return [*streams, *(Route(place, _AsgiEndpoint(self, name)) for place, name in places)]
+        ways = {STREAM: self.stream, "": self.answer, "/": self.answer}
+        return [
+            Route(f"{place}{end}", _AsgiEndpoint(way, name))
+            for end, way in ways.items()
+            for place, name in places
+        ]
 
     @property
     def open_sessions(self) -> list[OpenSession]:
@@ -102,7 +105,7 @@ class McpRoutes:
             session = OpenSession(name, "", exposure, holder, requests=1, close=stream.end)
             self._sessions.add(session)
             try:
-                await stream.answer(self._late.servers[exposure], exposure)
+                await stream.answer(self._late.servers[exposure])
             finally:
                 self._sessions.discard(session)
         finally:
@@ -136,21 +139,9 @@ class McpRoutes:
 class _AsgiEndpoint:
     """An ASGI application: Starlette takes a plain function for one that returns a response."""
 
-    routes: McpRoutes
+    answer: Callable[[Exposure, Scope, Receive, Send], Awaitable[None]]
     exposure: Exposure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        await self.routes.answer(self.exposure, scope, receive, send)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stream:
-    """An ASGI application, as `_AsgiEndpoint` is."""
-
-    routes: McpRoutes
-    exposure: Exposure
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        await self.routes.stream(self.exposure, scope, receive, send)
+        await self.answer(self.exposure, scope, receive, send)

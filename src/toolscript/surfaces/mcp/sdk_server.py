@@ -19,6 +19,7 @@ from mcp.server.connection import Connection
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp.server.runner import serve_loop
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
@@ -151,6 +152,13 @@ class McpServer(Server[Any]):
     def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
         """See `Server`: this one does notify of changed tools."""
         return super().create_initialization_options(NotificationOptions(tools_changed=True))
+
+    async def serve(self, read: Any, write: Any) -> None:
+        """Serves one client, whose messages come in streams, until it ends them."""
+        if self._endpoint.exposure == "two-phase":  # it needs a protocol's version with sessions
+            await serve_loop(self, read, write, lifespan_state={})
+        else:
+            await self.run(read, write, self.create_initialization_options())
 
     async def _instruct(self, ctx: _SdkContext, call_next: CallNext) -> Any:
         """Adds the instructions, which name the servers that the caller may know.

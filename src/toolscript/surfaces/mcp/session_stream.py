@@ -10,13 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.server.runner import serve_loop
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.server.error_answers import refusal
 from toolscript.surfaces.server.request_log import RequestStats
 
@@ -43,8 +41,8 @@ class SessionStream:
         """Ends the session."""
         self._session.cancel()
 
-    async def answer(self, server: "McpServer", exposure: Exposure) -> None:
-        """Serve the client with a server of this exposure."""
+    async def answer(self, server: "McpServer") -> None:
+        """Serve the client with this server."""
         kind = self._request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != MEDIA_TYPE:
             wrong = refusal(400, f"the content-type is {kind[:60]!r}; send {MEDIA_TYPE}")
@@ -55,7 +53,7 @@ class SessionStream:
         await self._send(b"")  # the head goes out before any message
         try:
             with self._session:
-                await self._serve(server, exposure)
+                await self._serve(server)
         except* (*_CLOSED, OSError):  # the client has hung up while it was answered
             log.debug("a client's stream has broken off")
         finally:
@@ -64,17 +62,14 @@ class SessionStream:
         with suppress(OSError):
             await self._raw_send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _serve(self, server: "McpServer", exposure: Exposure) -> None:
+    async def _serve(self, server: "McpServer") -> None:
         inbound, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outbound = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read, inbound, tasks.cancel_scope)
             tasks.start_soon(self._write, outbound)
             with write:
-                if exposure == "two-phase":  # it needs a protocol's version that has sessions
-                    await serve_loop(server, read, write, lifespan_state={})
-                else:
-                    await server.run(read, write, server.create_initialization_options())
+                await server.serve(read, write)
             tasks.cancel_scope.cancel()
 
     async def _read(self, inbound: Any, scope: anyio.CancelScope) -> None:

@@ -5,11 +5,9 @@ import os
 import signal
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
-from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
 
 from toolscript.app.application import App
@@ -35,7 +33,7 @@ async def serve_stdio(app: App, exposure: Exposure, grant: Grant) -> None:
             async with anyio.create_task_group() as tasks, app.running():
                 await tasks.start(_listen, received, tasks.cancel_scope)
                 tasks.start_soon(app.tasks.run, "mcp", server.run_background)
-                await _serve(server, read, write, exposure)
+                await server.serve(read, write)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as error:
             failure = app.tasks.failure  # which has been logged already
@@ -63,10 +61,3 @@ async def _listen(
         async for number in signals:
             received.append(number)
             scope.cancel()
-
-
-async def _serve(server: McpServer, read: Any, write: Any, exposure: Exposure) -> None:
-    if exposure == "two-phase":  # it needs a protocol's version that has sessions
-        await serve_loop(server, read, write, lifespan_state={})
-    else:
-        await server.run(read, write, server.create_initialization_options())
