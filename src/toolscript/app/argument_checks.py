@@ -18,6 +18,7 @@ import anyio.to_thread
 from toolscript.app.schema_validation import Budget, OverBudgetError, errors
 from toolscript.errors import ArgumentsError
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_list, as_object
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -184,14 +185,11 @@ def short_signature(schema: dict[str, Any], limit: int) -> str:
 
 def _parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     """Returns the parameters' schemas by name, and the names of those that must be given."""
-    properties: Any = schema.get("properties")
-    required: Any = schema.get("required")
-    known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
-    return known, cast("list[Any]", required) if isinstance(required, list) else []
+    return as_object(schema.get("properties")), as_list(schema.get("required"))
 
 
 def _kind(schema: Any) -> str:
-    found = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    found = as_object(schema)
     if "enum" in found:
         return printable(f"one of {json.dumps(found['enum'])}", 300)
     kind: Any = found.get("type")
@@ -209,11 +207,10 @@ def _kind(schema: Any) -> str:
 
 def _short_kind(schema: Any) -> str:
     """Returns the same, with only the first values of a long enumeration."""
-    values: Any = cast("dict[str, Any]", schema).get("enum") if isinstance(schema, dict) else None
-    kind = _kind(schema)
-    if len(kind) <= _MAX_KIND or not isinstance(values, list):
+    kind, values = _kind(schema), as_list(as_object(schema).get("enum"))
+    if len(kind) <= _MAX_KIND or not values:
         return printable(kind, _MAX_KIND)
-    rest = len(cast("list[Any]", values)) - _FIRST_VALUES
+    rest = len(values) - _FIRST_VALUES
     first = printable(json.dumps(values[:_FIRST_VALUES])[1:-1], _MAX_KIND)
     return f"one of {first}{f', {rest} more' if rest > 0 else ''}"
 

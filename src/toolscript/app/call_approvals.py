@@ -23,6 +23,7 @@ from toolscript.gateway.definitions.order_only_changes import definition_digest
 from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_object
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.text.wire_constants import ANSWERS, PersonsAnswer
 from toolscript.types import EVERYTHING, TOOL_CLASSES, ClassSource, ToolClass, ToolSpec
@@ -276,8 +277,7 @@ class Approvals:
                     f"{shown.tool_id} was not allowed: {shown.why}, and the question was not "
                     f"answered: {error}"
                 ) from None
-        content: Any = answer.get("content")
-        given = cast("dict[str, Any]", content).get("allow") if isinstance(content, dict) else None
+        given = as_object(answer.get("content")).get("allow")
         is_valid = answer.get("action") == "accept" and given in shown.answers
         return cast("PersonsAnswer", given) if is_valid else "no"
 

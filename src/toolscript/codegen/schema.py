@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from toolscript.codegen import type_tree as tree
 from toolscript.codegen.identifiers import Numbering, pascal
 from toolscript.codegen.references import NOWHERE, References
+from toolscript.text.json_values import as_list, as_object
 
 MAX_NODES = 20_000
 """Steps that reading one schema may take, and types that are copied; the rest is any value."""
@@ -75,7 +76,7 @@ class _Reader:
 
     def __init__(self, document: Any) -> None:
         self._references = References(document)
-        dialect = _mapping({"": document}, "").get("$schema")
+        dialect = as_object(document).get("$schema")
         self._alone = isinstance(dialect, str) and bool(_DIALECT.search(dialect))
         """Whether a ``$ref`` hides the keys beside it, as before 2019."""
         self._steps_left = MAX_NODES
@@ -132,10 +133,10 @@ class _Reader:
             return reference
         merged = self._own(schema, depth)
         merged = self._both(merged, reference) if reference else merged
-        for each in _list(schema, "allOf"):
+        for each in as_list(schema.get("allOf")):
             merged = self._both(merged, self.read(each, depth + 1))
         for key in ("anyOf", "oneOf"):
-            branches = _list(schema, key)
+            branches = as_list(schema.get(key))
             if branches:
                 members = tree.union([self.read(each, depth + 1) for each in branches])
                 merged = self._both(merged, members)
@@ -182,8 +183,8 @@ class _Reader:
         return _SCALARS.get(kind, unheard)
 
     def _object(self, schema: _Schema, depth: int) -> tree.Type:
-        properties = _mapping(schema, "properties")
-        required = {name for name in _list(schema, "required") if type(name) is str}
+        properties = as_object(schema.get("properties"))
+        required = {name for name in as_list(schema.get("required")) if type(name) is str}
         fields = [
             self._field(name, value, name in required, depth) for name, value in properties.items()
         ]
@@ -202,7 +203,7 @@ class _Reader:
     def _extra(self, schema: _Schema, depth: int) -> tuple[tree.Type | None, bool]:
         """Returns the type of further properties, and whether they are forbidden."""
         more = schema.get("additionalProperties")
-        patterns = _mapping(schema, "patternProperties")
+        patterns = as_object(schema.get("patternProperties"))
         if more is None and "unevaluatedProperties" in schema:
             more = schema["unevaluatedProperties"] is not False  # else it depends on all the rest
         if not patterns and (more is None or more is False):
@@ -273,16 +274,6 @@ class _Reader:
         return self._numbering.new(pascal(parts[-1][:_MAX_NAME] if parts else ""))
 
 
-def _mapping(schema: _Schema, key: str) -> dict[str, Any]:
-    value = schema.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(schema: _Schema, key: str) -> list[Any]:
-    value = schema.get(key)
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def _standard(kind: Any) -> str:
     """Returns the name that JSON Schema has for a type, or "" if it has none."""
     if type(kind) is not str:
@@ -297,7 +288,7 @@ def _conditional(schema: _Schema) -> Iterator[Any]:
     if "if" in schema:
         yield from (schema[key] for key in ("then", "else") if key in schema)
     for key in ("dependentSchemas", "dependencies", "dependentRequired"):
-        for each in _mapping(schema, key).values():
+        for each in as_object(schema.get(key)).values():
             yield {"required": each} if isinstance(each, list) else each
 
 

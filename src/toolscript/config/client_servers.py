@@ -21,6 +21,7 @@ from toolscript.config.server_entry import MAX_TIMEOUT_S, EntryError, server
 from toolscript.config.server_sections import entries_of, sections_of
 from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
+from toolscript.text.json_values import as_list, as_object
 from toolscript.types import PROJECT, ServerSpec
 
 MODE_KEY = "default_tools_approval_mode"
@@ -93,7 +94,7 @@ def read_servers(
     base = cwd if client and client.is_project else None
     parts: list[tuple[tuple[str, ...], dict[str, Any], Path | None]] = [((), document, base)]
     if client and client.name == "claude-code":
-        local = _object(_object(document.get("projects")).get(str(cwd)))
+        local = as_object(as_object(document.get("projects")).get(str(cwd)))
         parts.append((("projects", str(cwd)), local, cwd))
     for place, part, base in parts:
         for keys, raw, is_listed_off in _entries(path, part):
@@ -177,16 +178,12 @@ def _rules(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if raw.get(MODE_KEY) in _MODES:
         yield "*", _MODES[raw[MODE_KEY]]
     for key in ("alwaysAllow", "autoApprove"):
-        for tool in cast("list[Any]", raw[key]) if isinstance(raw.get(key), list) else []:
+        for tool in as_list(raw.get(key)):
             yield tool if tool == "*" else literal(str(tool)), "allow"
-    for name, value in _object(raw.get("tools")).items():
-        if (mode := _object(value).get("approval_mode")) in _MODES:
+    for name, value in as_object(raw.get("tools")).items():
+        if (mode := as_object(value).get("approval_mode")) in _MODES:
             yield literal(name), _MODES[mode]
-    yield from _object(raw.get("permissions")).items()
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    yield from as_object(raw.get("permissions")).items()
 
 
 def _with_braces(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import ConfigSyntaxError
+from toolscript.text.json_values import as_list, as_object
 
 MAX_DEPTH = 64
 """Levels of arrays and objects. The parser's own limit depends on who calls it."""
@@ -88,9 +89,7 @@ def _blank(match: re.Match[str]) -> str:
 
 def _inner(value: Any) -> list[Any]:
     """Returns the members of an array or object; none of another value."""
-    if isinstance(value, dict):
-        return [*cast("dict[str, Any]", value).values()]
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return [*as_object(value).values(), *as_list(value)]
 
 
 def _too_deep(path: Path) -> ConfigSyntaxError:

@@ -13,6 +13,7 @@ from toolscript.config.known_keys import SECTIONS, SWITCHED_OFF_KEYS, listed, mi
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.display import encodable, printable
+from toolscript.text.json_values import as_list, as_object
 
 
 def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
@@ -51,8 +52,7 @@ def keys_of(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     return {
         name: (*place.split("."), name)
         for place, section in sections_of(document)
-        if isinstance(section, dict)
-        for name in cast("dict[str, Any]", section)
+        for name in as_object(section)
     }
 
 
@@ -75,7 +75,7 @@ def _by_name(path: Path, place: str, section: Any) -> list[tuple[str, Any]]:
     """Returns the entries of a section; a list has each one's name in it."""
     if isinstance(section, dict):
         return [*cast("dict[str, Any]", section).items()]
-    items = cast("list[Any]", section) if isinstance(section, list) else []
+    items = as_list(section)
     entries = [(name, item) for item in items if (name := _name(item))]
     if not isinstance(section, list) or len(entries) < len(items):
         kind = "a list with an entry without a name" if items else "neither object nor list"
@@ -86,14 +86,13 @@ def _by_name(path: Path, place: str, section: Any) -> list[tuple[str, Any]]:
 
 
 def _name(item: Any) -> str:
-    name: Any = cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else ""
+    name = as_object(item).get("name")
     return name if isinstance(name, str) else ""
 
 
 def _find_disabled(path: Path, document: dict[str, Any], names: dict[str, Any]) -> set[str]:
     """Returns the servers that lists beside the sections switch off; off wins over on."""
-    options: Any = document.get("mcp")
-    options = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
+    options = as_object(document.get("mcp"))
     off: set[str] = set()
     for key in SWITCHED_OFF_KEYS:
         off.update(_names(path, key, document.get(key)) or ())

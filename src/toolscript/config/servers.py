@@ -36,6 +36,7 @@ from toolscript.errors import (
 )
 from toolscript.storage.atomic_files import expanded, is_dir, is_file, stamp
 from toolscript.text.display import encodable
+from toolscript.text.json_values import as_object
 from toolscript.types import PermissionRule, ServerSpec
 
 _RULES = ("permissions", "profiles")
@@ -231,7 +232,7 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
                 spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
             _check_name(spec)
             servers.append(spec)
-            rules += rules_of(_permissions_of(raw), f"{name}.permissions", name)
+            rules += rules_of(as_object(raw).get("permissions"), f"{name}.permissions", name)
         except (EntryError, RuleError, SecretStoreError) as mistake:
             servers = [spec for spec in servers if spec.name != name]
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
@@ -318,7 +319,3 @@ def _profiles(path: Path, document: dict[str, Any]) -> dict[str, PermissionProfi
             raise ConfigSyntaxError(f"{path}: {mistake}") from None
         profiles[name] = PermissionProfile(rules, selection)
     return profiles
-
-
-def _permissions_of(raw: Any) -> Any:
-    return cast("dict[str, Any]", raw).get("permissions") if isinstance(raw, dict) else None

@@ -16,6 +16,7 @@ from toolscript.config.file_editor import REMOVED, edit, set_value
 from toolscript.config.file_parser import parsed
 from toolscript.config.known_keys import SECTIONS
 from toolscript.errors import ConfigSyntaxError
+from toolscript.text.json_values import as_list
 from toolscript.text.secret_detection import argument_secrets, named_secrets, url_secrets
 from toolscript.text.secret_shapes import AUTH_SCHEMES, SECRET_NAME
 
@@ -190,8 +191,7 @@ def find_secrets(servers: Iterable[ClientServer]) -> Iterator[str]:
 def _values(servers: Iterable[ClientServer]) -> Iterator[str]:
     """Yields the values in servers' entries, but no plain word among arguments."""
     for server in servers:
-        args: Any = server.entry.get("args")
-        words = [str(word) for word in cast("list[Any]", args)] if isinstance(args, list) else []
+        words = [str(word) for word in as_list(server.entry.get("args"))]
         command = str(server.entry.get("command"))
         yield from (each for each in argument_secrets(words, command) if not _WORD.fullmatch(each))
         for flag, value in pairwise(words):

@@ -9,7 +9,7 @@ of a tool includes its text: a changed text is a changed definition, and a revie
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -17,6 +17,7 @@ from toolscript.config.known_keys import misspelt
 from toolscript.errors import InputError
 from toolscript.storage.atomic_files import make_private, stamp, write_atomically
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_object
 from toolscript.text.wire_constants import TOOL_CLASSES, ToolClass
 from toolscript.types import ServerSpec, ToolSpec
 
@@ -50,10 +51,9 @@ def parse_script(text: str) -> StoredScript:
         )
     yaml: Any = import_module("yaml")
     try:
-        value: Any = yaml.safe_load(parts[1])
+        fields = as_object(yaml.safe_load(parts[1]))
     except yaml.YAMLError as error:
         raise InputError(f"its front matter is no YAML: {printable(str(error), 160)}") from None
-    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if mistake := misspelt(map(str, fields), _KEYS):
         raise InputError(mistake)
     name, description = str(fields.get("name", "")), fields.get("description")
@@ -63,8 +63,7 @@ def parse_script(text: str) -> StoredScript:
         )
     if not isinstance(description, str):
         raise InputError("it has no description; say in a sentence what the script does")
-    stated: Any = fields.get("parameters", {"type": "object", "properties": {}})
-    schema = cast("dict[str, Any]", stated if isinstance(stated, dict) else {})
+    schema = as_object(fields.get("parameters", {"type": "object", "properties": {}}))
     if schema.get("type") != "object":
         raise InputError("its parameters are no JSON Schema of an object; begin with type: object")
     most = fields.get("class", "destructive")

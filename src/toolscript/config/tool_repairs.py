@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from toolscript.config.known_keys import misspelt
+from toolscript.text.json_values import as_object
 from toolscript.types import TOOL_CLASSES, ArgumentRepair, Repair, ToolClass
 
 _T = TypeVar("_T")
@@ -34,14 +35,13 @@ def read_repairs(tools: object) -> dict[str, Repair]:
     Raises:
         RepairError: A key or a value is wrong.
     """
-    stated = cast("dict[str, Any]", tools) if isinstance(tools, dict) else {}
-    return {name: _read(f"tools.{name}", raw) for name, raw in stated.items() if is_repair(raw)}
+    repairs = ((name, raw) for name, raw in as_object(tools).items() if is_repair(raw))
+    return {name: _read(f"tools.{name}", raw) for name, raw in repairs}
 
 
 def describe_unread_repairs(tools: object) -> Iterator[str]:
     """Yields a line for each tool of which ``tools`` says something that is no repair."""
-    stated = cast("dict[str, Any]", tools) if isinstance(tools, dict) else {}
-    for name in (name for name, raw in stated.items() if not is_repair(raw)):
+    for name in (name for name, raw in as_object(tools).items() if not is_repair(raw)):
         yield f"tools.{name:.60} is not read: it has none of {', '.join(_KEYS)}"
 
 
@@ -57,8 +57,7 @@ def class_of_hints(repair: Repair) -> ToolClass | None:
 
 def _read(place: str, raw: dict[str, Any]) -> Repair:
     _check_keys(place, raw, _KEYS)
-    arguments: object = raw.get("arguments")
-    for name, argument in _items(arguments):
+    for name, argument in as_object(raw.get("arguments")).items():
         where = f"{place}.arguments.{name:.60}"
         stated = _convert(where, argument, dict[str, Any])
         _check_keys(where, stated, _ARGUMENT_KEYS)
@@ -80,10 +79,6 @@ def _convert(place: str, value: object, kind: type[_T]) -> _T:
     except msgspec.ValidationError as error:
         problem, _, path = str(error).replace("`", "").partition(" - at $")
         raise RepairError(f"{place}{path}: {problem[:1].lower()}{problem[1:]}") from None
-
-
-def _items(value: object) -> list[tuple[str, object]]:
-    return [*cast("dict[str, object]", value).items()] if isinstance(value, dict) else []
 
 
 def _check_keys(place: str, raw: dict[str, Any], known: tuple[str, ...]) -> None:

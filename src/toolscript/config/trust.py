@@ -25,6 +25,7 @@ from toolscript.config.server_sections import entries_of
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import resolved, write_atomically
 from toolscript.text.display import encodable, printable
+from toolscript.text.json_values import as_list, as_object
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import SECRET_VARIABLE
@@ -215,15 +216,14 @@ def describe(entry: object) -> str:
 
 def _command(raw: dict[str, Any]) -> str:
     """Returns the command line and the addresses of an entry."""
-    args: object = raw.get("args")
-    words = [raw.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
+    words = [raw.get("command"), *as_list(raw.get("args"))]
     urls = [redact(str(raw[key]), ()) for key in URL_KEYS if key in raw]
     command = shlex.join(str(word) for word in words if word is not None)
     return " ".join(filter(None, [command, *urls]))
 
 
 def _names(raw: dict[str, Any], key: str) -> str:
-    return f"{key} {', '.join(_object(raw, key))}"
+    return f"{key} {', '.join(as_object(raw.get(key)))}"
 
 
 def _value(raw: dict[str, Any], key: str) -> str:
@@ -304,12 +304,6 @@ def _read_decision(path: Path) -> Decision | None:
             return decision if decision.version == _VERSION else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-
-
-def _object(raw: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Returns the object at this key; empty for any other value."""
-    value: object = raw.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _digests(servers: Mapping[str, Any]) -> dict[str, str]:

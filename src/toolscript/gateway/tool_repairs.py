@@ -4,15 +4,16 @@ The server's own definitions stay beside the repaired ones: they are stored, com
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_list, as_object
 from toolscript.types import Repair, ToolSpec
 
 
@@ -75,7 +76,7 @@ def _choose(
 
 
 def _find_unknown(tool: ToolSpec, repair: Repair) -> Iterator[str]:
-    known = _properties(tool.input_schema)
+    known = as_object(tool.input_schema.get("properties"))
     for name in (name for name in repair.arguments if name not in known):
         place = f"tools.{printable(tool.name, 80)}.arguments"
         yield f"{place} names {printable(name, 80)!r}, which the tool does not take"
@@ -84,7 +85,7 @@ def _find_unknown(tool: ToolSpec, repair: Repair) -> Iterator[str]:
 def _repair(tool: ToolSpec, repair: Repair | None) -> ToolSpec:
     if repair is None:
         return tool
-    known = _properties(tool.input_schema)
+    known = as_object(tool.input_schema.get("properties"))
     arguments = {name: each for name, each in repair.arguments.items() if name in known}
     hints = {**(tool.annotations or {}), **repair.annotations}
     return msgspec.structs.replace(
@@ -103,7 +104,7 @@ def _repair(tool: ToolSpec, repair: Repair | None) -> ToolSpec:
 
 def _schema(schema: dict[str, Any], repair: Repair) -> dict[str, Any]:
     """Returns an input schema without fixed arguments, and with defaults and descriptions."""
-    properties = dict(_properties(schema))
+    properties = dict(as_object(schema.get("properties")))
     optional: set[object] = set()
     for name, argument in repair.arguments.items():
         if argument.value is not UNSET:
@@ -116,20 +117,9 @@ def _schema(schema: dict[str, Any], repair: Repair) -> dict[str, Any]:
         if argument.default is not UNSET:
             more["default"] = argument.default
             optional.add(name)
-        stated: Any = properties[name]
-        properties[name] = {
-            **(cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}),
-            **more,
-        }
+        properties[name] = {**as_object(properties[name]), **more}
     if not repair.arguments:
         return schema
-    required: Any = schema.get("required")
-    needed = cast("Sequence[Any]", required) if isinstance(required, list) else ()
-    left = [name for name in needed if name not in optional]
+    left = [name for name in as_list(schema.get("required")) if name not in optional]
     changed = {**schema, "properties": properties, "required": left}
     return changed if left else {k: v for k, v in changed.items() if k != "required"}
-
-
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    properties: Any = schema.get("properties")
-    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}

@@ -12,8 +12,9 @@ import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
+from toolscript.text.json_values import as_list, as_object
 from toolscript.types import ToolSpec
 
 MAX_AROUND_CHARS = 120
@@ -124,8 +125,7 @@ def _find_provided(tools: list[ToolSpec]) -> Iterator[tuple[str, str, str]]:
 
 
 def _list_required(tool: ToolSpec) -> list[str]:
-    required: Any = tool.input_schema.get("required")
-    names = cast("list[Any]", required) if isinstance(required, list) else []
+    names = as_list(tool.input_schema.get("required"))
     return [name for name in names if isinstance(name, str)]
 
 
@@ -139,14 +139,10 @@ def _outputs(tool: ToolSpec) -> set[str]:
             properties = _properties(schema)
             names |= set(properties)
             deeper += properties.values()
-            if isinstance(schema, dict):
-                deeper.append(cast("dict[str, Any]", schema).get("items"))
+            deeper.append(as_object(schema).get("items"))
         front = deeper
     return names
 
 
 def _properties(schema: Any) -> dict[str, Any]:
-    if not isinstance(schema, dict):
-        return {}
-    properties: Any = cast("dict[str, Any]", schema).get("properties")
-    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    return as_object(as_object(schema).get("properties"))

@@ -5,13 +5,14 @@ The figures are those of `quality_metrics`, and the recall among the first three
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import msgspec
 
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.errors import InputError
 from toolscript.retrieval.quality_metrics import DEPTH, Scores, mean, score
+from toolscript.text.json_values import as_list, as_object
 from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
 
@@ -91,10 +92,9 @@ def parse_questions(content: bytes, source: str) -> list[Question]:
         if not line.strip():
             continue
         try:
-            row: Any = msgspec.json.decode(line)
+            stated = as_object(msgspec.json.decode(line))
         except msgspec.DecodeError as error:
             raise InputError(f"{source}:{number}: this is no JSON: {error}") from None
-        stated = cast("dict[str, Any]", row if isinstance(row, dict) else {})
         query, relevant = stated.get("question", stated.get("query")), stated.get("relevant")
         if isinstance(relevant, str):
             relevant = [relevant]
@@ -176,7 +176,7 @@ def shortfalls(figures: Scores, floors: Mapping[str, float], name: str) -> list[
 
 
 def _is_ids(value: Any) -> TypeGuard[list[str]]:
-    items = cast("list[Any]", value if isinstance(value, list) else [])
+    items = as_list(value)
     return bool(items) and all(isinstance(item, str) for item in items)
 
 

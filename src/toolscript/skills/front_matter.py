@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from toolscript.errors import SkillError
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_object
 from toolscript.text.plain_yaml import UnsafeYamlError, parse
 
 MAX_CHARS = 16_384
@@ -73,10 +74,9 @@ def read_every_field(text: str) -> dict[str, Any]:
     if lines[0].rstrip() != _MARK or not end or len(written) > MAX_CHARS:
         return {}
     try:
-        value: Any = parse(written, typed=True)
+        return as_object(parse(written, typed=True))
     except ValueError:
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _without_preamble(text: str) -> str:

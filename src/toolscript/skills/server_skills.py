@@ -4,7 +4,7 @@ import base64
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from toolscript.errors import SkillError, UnknownNameError
 from toolscript.gateway.base import Caller
@@ -12,6 +12,7 @@ from toolscript.gateway.catalogue import Catalogue
 from toolscript.skills.front_matter import read_every_field
 from toolscript.skills.scanner import MANIFEST, Skill
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_list, as_object
 from toolscript.types import Document, SkillManifest, ToolSpec, tool_id
 
 Request: TypeAlias = Callable[[str, str, dict[str, Any], Caller], Awaitable[dict[str, Any]]]
@@ -121,11 +122,7 @@ def _document(skill: ServerSkill | ToolSpec) -> Document:
 
 def _content(result: dict[str, Any], uri: str) -> bytes:
     """Returns the bytes of a resource; empty if the result has none."""
-    found: Any = result.get("contents")
-    for each in cast("list[Any]", found) if isinstance(found, list) else []:
-        if not isinstance(each, dict):
-            continue
-        content = cast("dict[str, Any]", each)
+    for content in map(as_object, as_list(result.get("contents"))):
         if content.get("uri") == uri and isinstance(text := content.get("text"), str):
             return text.encode("utf-8", "replace")
         if content.get("uri") == uri and isinstance(blob := content.get("blob"), str):

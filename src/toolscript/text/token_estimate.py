@@ -1,11 +1,12 @@
 """Estimates how many tokens of a language model a text, an image or a tool's result is."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from toolscript.text.image_size import image_size
+from toolscript.text.json_values import as_list, as_object
 
 BYTES_PER_TOKEN = 4
 """Definitions of tools have between 3.5 and 4.5, depending on the model."""
@@ -32,14 +33,14 @@ def result_tokens(result: Mapping[str, Any]) -> int:
 
     An image has a token for 750 pixels, and at most 1,600, as have other binary contents.
     """
-    content: Any = result.get("content")
-    if not isinstance(content, list) or not content:
+    content = as_list(result.get("content"))
+    if not content:
         return estimated_tokens(msgspec.json.encode(result.get("structuredContent")))
-    return sum(map(_block_tokens, cast("list[Any]", content)))
+    return sum(map(_block_tokens, content))
 
 
 def _block_tokens(block: Any) -> int:
-    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    fields = as_object(block)
     text, data, resource = fields.get("text"), fields.get("data"), fields.get("resource")
     if isinstance(resource, dict) and "blob" in resource:
         return MAX_IMAGE_TOKENS

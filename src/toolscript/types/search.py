@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
+from toolscript.text.json_values import as_list, as_object
 from toolscript.types.grants import EVERYTHING, Grant
 from toolscript.types.tools import ToolSpec, sha256_of
 
@@ -72,15 +73,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def _parameters(properties: Any) -> Iterator[tuple[str, str]]:
     """Yields names and texts from a third party's schema, which may hold anything."""
-    if not isinstance(properties, dict):
-        return
-    properties = cast("dict[Any, Any]", properties)
-    for name, schema in islice(properties.items(), MAX_PARAMETERS):
-        values: list[Any] = []
-        if isinstance(schema, dict):
-            schema = cast("dict[str, Any]", schema)
-            choices = schema.get("enum")
-            values = [schema.get("description"), *(choices if isinstance(choices, list) else ())]
+    for name, schema in islice(as_object(properties).items(), MAX_PARAMETERS):
+        stated = as_object(schema)
+        values = [stated.get("description"), *as_list(stated.get("enum"))]
         texts = [text for text in values[: MAX_CHOICES + 1] if isinstance(text, str)]
         yield str(name), " ".join(texts)[:MAX_PARAMETER_CHARS]
 

@@ -7,6 +7,7 @@ from typing import Any, cast, get_type_hints
 import msgspec
 
 from toolscript.errors import InputError
+from toolscript.text.json_values import as_object
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -30,17 +31,17 @@ def tool_fields(source: Any) -> dict[str, Any]:
         }
     elif hasattr(source, "model_dump"):
         stated = source.model_dump(by_alias=True)
-    fields: dict[str, Any] = _object(stated)
-    fields = _object(fields.get("function")) or fields  # OpenAI's chat completions nest it
-    stated_schemas = (fields.get(key) for key in ("inputSchema", "input_schema", "parameters"))
-    schema = next((found for each in stated_schemas if (found := _object(each))), dict[str, Any]())
+    fields = as_object(stated)
+    fields = as_object(fields.get("function")) or fields  # OpenAI's chat completions nest it
+    keys = ("inputSchema", "input_schema", "parameters")
+    schema = next(filter(None, (as_object(fields.get(key)) for key in keys)), dict[str, Any]())
     name, description = fields.get("name"), fields.get("description") or ""
     if not (isinstance(name, str) and name and isinstance(description, str)):
         raise InputError(
             f"{type(source).__name__} is no tool; give a function, or a definition with a name, as "
             "MCP, OpenAI or Anthropic has it"
         )
-    annotations = _object(fields.get("annotations"))
+    annotations = as_object(fields.get("annotations"))
     return {
         "name": name,
         "description": description,
@@ -67,7 +68,3 @@ def _arguments_schema(function: Callable[..., Any]) -> dict[str, Any]:
         return schema
     schema["properties"] = dict(zip(names, components, strict=True))
     return schema | ({"$defs": defined} if defined else {})
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -4,11 +4,12 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
 from toolscript.errors import InputError
+from toolscript.text.json_values import as_object
 from toolscript.text.tool_class_guess import guess_class
 from toolscript.text.wire_constants import PAGE_SCHEME, ToolClass
 from toolscript.types.repairs import Repair
@@ -154,17 +155,13 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     @property
     def is_for_models(self) -> bool:
         """Whether models may use it. An MCP App has tools for its own page alone (SEP-1865)."""
-        ui: Any = (self.meta or {}).get("ui")
-        if not isinstance(ui, dict):
-            return True
-        visibility: Any = cast("dict[str, Any]", ui).get("visibility")
+        visibility = as_object((self.meta or {}).get("ui")).get("visibility")
         return not isinstance(visibility, list) or "model" in visibility
 
     @property
     def page(self) -> str:
         """The URI of the page of an MCP App that shows its results; empty if there is none."""
-        ui: Any = (self.meta or {}).get("ui")
-        uri: Any = cast("dict[str, Any]", ui).get("resourceUri") if isinstance(ui, dict) else None
+        uri = as_object((self.meta or {}).get("ui")).get("resourceUri")
         return uri if isinstance(uri, str) and uri.startswith(PAGE_SCHEME) else ""
 
     @property

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from toolscript.text.json_values import as_object
 from toolscript.types import ToolSpec
 
 Definition: TypeAlias = dict[str, Any]
@@ -47,9 +48,9 @@ def normal_form(tool: ToolSpec) -> Definition:
 def text_of(definition: Definition) -> str:
     """Returns a definition's title, description and parameters as one text."""
     texts = [str(definition.get("title", "")), str(definition.get("description", ""))]
-    parameters = _object(_object(definition.get("inputSchema")).get("properties"))
+    parameters = as_object(as_object(definition.get("inputSchema")).get("properties"))
     for name, value in parameters.items():
-        texts += [name, str(_object(value).get("description", ""))]
+        texts += [name, str(as_object(value).get("description", ""))]
     return "\n".join(text for text in texts if text)
 
 
@@ -73,11 +74,6 @@ def lines_of(definition: Definition) -> Iterator[tuple[str, str]]:
             yield place, value
         else:
             yield place, msgspec.json.encode(value).decode()
-
-
-def _object(value: Any) -> Definition:
-    """Returns a third party's object, or an empty one for anything else."""
-    return cast("Definition", value) if isinstance(value, dict) else {}
 
 
 def folded(text: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_object
 from toolscript.text.words import words
 
 _Raw: TypeAlias = dict[str, Any]
@@ -49,9 +50,8 @@ def _plain(field: Any, redact: Callable[[str], str]) -> Any:
 
 
 def _fields(question: _Raw) -> list[tuple[str, Any]]:
-    schema = question.get("requestedSchema")
-    properties = cast("_Raw", schema).get("properties") if isinstance(schema, dict) else None
-    return list(cast("_Raw", properties).items()) if isinstance(properties, dict) else []
+    schema = as_object(question.get("requestedSchema"))
+    return list(as_object(schema.get("properties")).items())
 
 
 def secret_asked_for(request: _Raw) -> str:
@@ -74,13 +74,13 @@ def _is_free(field: Any) -> bool:
         return _is_free(field["items"])
     choices = field.get("oneOf") or field.get("anyOf")
     listed = isinstance(choices, list) and all(
-        isinstance(choice, dict) and "const" in choice for choice in cast("list[Any]", choices)
+        "const" in as_object(choice) for choice in cast("list[Any]", choices)
     )
     return not (isinstance(field.get("enum"), list) or listed or field.get("type") == "boolean")
 
 
 def _names_a_secret(name: str, field: Any) -> bool:
-    about = cast("_Raw", field) if isinstance(field, dict) else {}
+    about = as_object(field)
     texts = (name, about.get("title", ""), about.get("description", ""))
     return about.get("format") == "password" or any(_is_secret(str(text)) for text in texts)
 

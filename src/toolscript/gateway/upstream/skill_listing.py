@@ -4,7 +4,7 @@ Listing reads no file of a skill: each is compared with its digest when a model 
 """
 
 import re
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import anyio
 import msgspec
@@ -13,6 +13,7 @@ from mcp.client.session import ClientSession
 from toolscript.gateway.upstream.other_lists import TIMEOUT_S, list_page
 from toolscript.gateway.upstream.tool_listing import MAX_FRESH_S, Listing, fresh_s, is_deep
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_list, as_object
 from toolscript.text.names import deceptive_name
 from toolscript.text.wire_constants import SKILLS_EXTENSION
 from toolscript.types import FileDigest, ServerSpec, SkillManifest, ToolSpec
@@ -85,8 +86,7 @@ async def _entries(session: ClientSession) -> tuple[list[Any], list[Any]]:
     params: dict[str, Any] = {}
     for _ in range(MAX_PAGES):
         page = await list_page(session, "skills/list", params)
-        found = page.get("skills")
-        entries += cast("list[Any]", found) if isinstance(found, list) else []
+        entries += as_list(page.get("skills"))
         ttl = page.get("ttlMs")
         lifetimes.append(ttl if isinstance(ttl, int) else None)
         if not page.get("nextCursor") or len(entries) >= MAX_SKILLS:
@@ -132,5 +132,5 @@ def _read(server: str, raw: Any, size: int, most: int) -> ToolSpec:
 
 
 def _name_of(raw: Any) -> str:
-    uri = cast("dict[str, Any]", raw).get("uri") if isinstance(raw, dict) else None
+    uri = as_object(raw).get("uri")
     return printable(str(uri), 120) if uri else "without a URI"

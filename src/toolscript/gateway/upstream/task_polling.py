@@ -5,13 +5,14 @@ call with the id of a task, and is asked for its state until that is final.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import anyio
 from mcp.shared.exceptions import MCPError
 
 from toolscript.errors import UpstreamError
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_object
 
 _Raw: TypeAlias = dict[str, Any]
 GET, UPDATE, CANCEL = "tasks/get", "tasks/update", "tasks/cancel"
@@ -62,21 +63,16 @@ async def wait_for_task(
             await send(CANCEL, named)
         raise
     if status == "completed":
-        return _object(task, "result")
+        return as_object(task.get("result"))
     if status == "failed":
-        error = _object(task, "error")
-        code: object = error.get("code")
+        error = as_object(task.get("error"))
+        code = error.get("code")
         text = str(error.get("message") or "the task failed")
         raise MCPError(code if isinstance(code, int) else _INTERNAL_ERROR, text, error.get("data"))
     if status == "cancelled":
         raise UpstreamError(f"{server}: the task of this call was cancelled")
     shown = printable(str(status), 40)
     raise UpstreamError(f"{server}: the task of this call has the unknown state {shown!r}")
-
-
-def _object(task: Mapping[str, Any], key: str) -> _Raw:
-    value: object = task.get(key)
-    return cast("_Raw", value) if isinstance(value, dict) else {}
 
 
 def _interval_s(task: Mapping[str, Any]) -> float:

@@ -20,6 +20,7 @@ from toolscript.gateway.jsonrpc_reader import UnparsedResult
 from toolscript.gateway.raw_results import UnreadableError
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
 from toolscript.text.display import printable
+from toolscript.text.json_values import as_object
 from toolscript.text.names import deceptive_name
 from toolscript.types import ServerSpec, ToolSpec
 
@@ -190,12 +191,10 @@ def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, 
 
 
 def _name_of(entry: Any) -> str:
-    name: Any = ""
+    name: Any = as_object(entry).get("name")
     if isinstance(entry, msgspec.Raw):
         with suppress(*_UNREADABLE):
             name = msgspec.json.decode(entry, type=_Named).name
-    elif isinstance(entry, dict):
-        name = cast("dict[str, Any]", entry).get("name")
     return printable(str(name), 80) if name else "a tool without a name"
 
 

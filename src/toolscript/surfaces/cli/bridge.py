@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
 from toolscript.surfaces.cli.gateway_client import RemoteClient, error_named
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
+from toolscript.text.json_values import as_object
 from toolscript.text.wire_constants import SAFE_META_TOOLS
 
 _Id: TypeAlias = str | int
@@ -178,7 +179,7 @@ class Bridge:
             self._send(line, message)
 
     def _note_request(self, message: dict[str, Any], line: bytes) -> None:
-        method, name = str(message["method"]), str(_params(message).get("name"))
+        method, name = str(message["method"]), str(as_object(message.get("params")).get("name"))
         is_call = method == "tools/call"
         is_safe = not is_call or name in SAFE_META_TOOLS
         kept = message if method in METHODS else None
@@ -204,7 +205,7 @@ class Bridge:
         if message["method"] == "notifications/initialized":
             self._opening.initialized = line
         elif message["method"] == "notifications/cancelled":
-            cancelled: Any = _params(message).get("requestId")
+            cancelled: Any = as_object(message.get("params")).get("requestId")
             if isinstance(cancelled, str | int):
                 self._pending.pop(cancelled, None)
 
@@ -263,7 +264,7 @@ class Bridge:
                 self._questions[shown] = message["id"]
             line = _line({**message, "id": shown})
         elif message["method"] == "notifications/cancelled":
-            params = _params(message)
+            params = as_object(message.get("params"))
             shown = f"{number}-{json.dumps(params.get('requestId'))}"
             with self._lock:
                 self._questions.pop(shown, None)
@@ -410,11 +411,6 @@ def _parse(line: bytes) -> dict[str, Any]:
         return {}
     message = cast("dict[str, Any]", value)
     return {} if isinstance(message.get("id"), dict | list) else message
-
-
-def _params(message: dict[str, Any]) -> dict[str, Any]:
-    params = message.get("params")
-    return cast("dict[str, Any]", params) if isinstance(params, dict) else {}
 
 
 def _line(message: dict[str, Any]) -> bytes:

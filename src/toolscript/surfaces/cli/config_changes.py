@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -21,6 +21,7 @@ from toolscript.storage.reversible_writes import replace_file
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.text.display import counted, printable
+from toolscript.text.json_values import as_object
 
 _POLL_S = 0.1
 
@@ -61,7 +62,7 @@ class ConfigFile:
         entry: Any = self._document
         for key in keys:
             entry = entry[key]
-        return keys, cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        return keys, as_object(entry)
 
     def check(self, data: bytes, server: str) -> None:
         """Raises `InputError` if the entry of a server cannot be used, `ConfigError` for the rest.

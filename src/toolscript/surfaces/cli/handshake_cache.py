@@ -4,9 +4,10 @@ import hashlib
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from toolscript.storage.atomic_files import write_atomically
+from toolscript.text.json_values import as_object
 from toolscript.version import __version__
 
 METHODS = {"initialize", "server/discover", "tools/list"}
@@ -33,7 +34,7 @@ class HandshakeCache:
 
     def begin(self, initialize: dict[str, Any]) -> None:
         """Notes the protocol's version of a session, on which later results depend."""
-        self._version = str(_object(initialize.get("params")).get("protocolVersion"))
+        self._version = str(as_object(initialize.get("params")).get("protocolVersion"))
 
     def get(self, message: dict[str, Any]) -> Any:
         """Returns the result of a request; None if it is not known."""
@@ -57,10 +58,10 @@ class HandshakeCache:
 
     def _key(self, message: dict[str, Any]) -> str:
         """Returns the key of a request; "" for one whose results are not stored."""
-        method, params = str(message.get("method")), _object(message.get("params"))
+        method, params = str(message.get("method")), as_object(message.get("params"))
         if method not in METHODS or params.get("cursor") is not None:
             return ""
-        version = _object(params.get("_meta")).get(_VERSION) or self._version
+        version = as_object(params.get("_meta")).get(_VERSION) or self._version
         facts = (__version__, *self._kind, method, str(version))
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
@@ -69,12 +70,6 @@ def _read(file: Path | None) -> dict[str, Any]:
     try:
         if file is None or file.stat().st_size > _MAX_BYTES:
             return {}
-        results = json.loads(file.read_bytes())
+        return as_object(json.loads(file.read_bytes()))
     except (OSError, ValueError):
         return {}
-    return _object(results)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    """Returns a JSON object; an empty one for any other value."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

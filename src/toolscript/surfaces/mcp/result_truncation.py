@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,7 @@ from toolscript.gateway.raw_results import is_moderate
 from toolscript.text.display import counted, printable
 from toolscript.text.image_size import image_size
 from toolscript.text.json_outline import rows, select_value, shape
+from toolscript.text.json_values import as_object
 from toolscript.text.token_estimate import BYTES_PER_TOKEN, MAX_IMAGE_TOKENS, image_tokens
 from toolscript.text.wire_constants import MORE
 from toolscript.types import ToolSpec
@@ -318,8 +319,7 @@ def _ways(kept: StoredResult, form: str, omitted: Mapping[str, str]) -> list[str
 
 def _limiting_parameters(tool: ToolSpec) -> list[str]:
     """Returns the parameters of a tool that may make its answers shorter."""
-    parameters = (tool.input_schema or {}).get("properties")
-    names = cast("_Raw", parameters) if isinstance(parameters, dict) else {}
+    names = as_object((tool.input_schema or {}).get("properties"))
     return [printable(name, 40) for name in names if _LESS.fullmatch(name)][:_MAX_LESS]
 
 
