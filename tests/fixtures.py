@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.servers.oidc import Provider, oidc_provider
 from tests.support import ROOT, Cli, Scripted, in_database, kill_all, processes, stop_all, until
 
 
@@ -57,6 +58,13 @@ def cli(tmp_path: Path, no_process_left: None, storage: dict[str, str]) -> Gener
     cli = Cli(home, storage=storage)
     yield cli
     stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
+
+
+@pytest.fixture(scope="module")
+def provider() -> Generator[Provider]:
+    """A company's OpenID provider."""
+    with oidc_provider() as provider:
+        yield provider
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,13 @@
 """A language model's HTTP endpoint that says what it is told to, and keeps what it was asked."""
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.servers.in_thread import serve_in_thread
 
 
 @dataclass
@@ -69,16 +70,6 @@ def endpoint(*replies: Any, status: int = 200) -> Generator[Endpoint]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_port}/v1"
-    try:
+    with serve_in_thread(Handler) as port:
+        made.url = f"http://127.0.0.1:{port}/v1"
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

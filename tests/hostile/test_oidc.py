@@ -37,12 +37,6 @@ MARKUP = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def provider() -> Generator[Provider]:
-    with oidc_provider() as provider:
-        yield provider
-
-
-@pytest.fixture(scope="module")
 def flow(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Generator[Flow]:
     with oauth_gateway(tmp_path_factory.mktemp("company"), **settings_for(provider)) as flow:
         yield flow

@@ -1,7 +1,6 @@
 """H4: a configuration that somebody else wrote starts nothing, and learns nothing."""
 
 import contextlib
-import http.server
 import json
 import os
 import pty
@@ -9,11 +8,13 @@ import subprocess
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.servers.in_thread import serve_in_thread
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, trust, until
 from toolscript.config import locations
 from toolscript.config import servers as configuration
@@ -71,24 +72,15 @@ def sink() -> Generator[tuple[int, list[str]]]:
     """A server that notes what it is asked for: its port, and the paths."""
     asked: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_error(404)
 
         do_POST = do_GET  # noqa: N815 - its name
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-            """Nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_address[1], asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_in_thread(Handler) as port:
+        yield port, asked
 
 
 @pytest.fixture

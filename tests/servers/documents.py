@@ -5,12 +5,12 @@ import ssl
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any, TypeAlias
 
 from tests.servers.certificates import make_pair
+from tests.servers.in_thread import serve_in_thread
 
 Answer: TypeAlias = Callable[[BaseHTTPRequestHandler], None]
 
@@ -56,29 +56,18 @@ class Documents:
 def document_server(folder: Path) -> Generator[Documents]:
     """Serves for as long as the block lasts; 404 for a path without an answer."""
     pair = make_pair(folder, "documents", "localhost", "127.0.0.1")
-    served = Documents("", pair.file)
+    documents = Documents("", pair.file)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            served.requests.append(self.path)
-            if self.path in served.answers:
-                served.answers[self.path](self)
+            documents.requests.append(self.path)
+            if self.path in documents.answers:
+                documents.answers[self.path](self)
             else:
                 self.send_error(404)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the same
-            pass
-
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pair.file, pair.key)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-        served.url = f"https://localhost:{server.server_port}"
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield served
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_in_thread(Handler, tls) as port:
+        documents.url = f"https://localhost:{port}"
+        yield documents

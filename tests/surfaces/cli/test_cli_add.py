@@ -3,12 +3,12 @@
 import json
 import stat
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
+from tests.servers.in_thread import serve_in_thread
 from tests.support import FUZZY, Cli, Scripted, tool
 
 COMMENTED = """{
@@ -46,13 +46,8 @@ def locked() -> Generator[str]:
         def do_GET(self) -> None:
             self.do_POST()
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-            """Says nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/mcp"
-        server.shutdown()
+    with serve_in_thread(Handler) as port:
+        yield f"http://127.0.0.1:{port}/mcp"
 
 
 def servers(path: Path) -> Any:

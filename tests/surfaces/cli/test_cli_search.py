@@ -5,13 +5,13 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from tests.servers.in_thread import serve_in_thread
 from tests.support import (
     FUZZY,
     READ_FILE,
@@ -462,13 +462,8 @@ def somebody(says: bytes) -> Generator[str]:
             self.end_headers()
             self.wfile.write(says)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name above
-            del format, args
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serve_in_thread(Handler) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("says", [b"{}", b'{"results": 1, "servers": null, "tools": "many"}'])

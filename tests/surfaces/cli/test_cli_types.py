@@ -9,14 +9,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.compilers import DENO, OFFLINE, deno_check, tsc
+from tests.servers.in_thread import serve_in_thread
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool
 
 FENCE = re.compile(r"^```typescript\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -52,13 +52,8 @@ def recorded(url: str) -> Generator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
+    with serve_in_thread(Handler) as port:
+        yield f"http://127.0.0.1:{port}", asked
 
 
 @pytest.mark.requirement("cli:types")

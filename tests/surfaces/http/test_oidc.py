@@ -4,18 +4,12 @@ import json
 from collections.abc import Generator
 
 import pytest
-from tests.servers.oidc import SECRET, Provider, oidc_provider
+from tests.servers.oidc import SECRET, Provider
 from tests.support import Cli, fetch, until
 from tests.surfaces.oauth_flow import Flow, led, oauth_gateway
 from tests.surfaces.oidc_flow import settings_for, visit
 
 from toolscript.config.secret_store import SecretStore
-
-
-@pytest.fixture(scope="module")
-def provider() -> Generator[Provider]:
-    with oidc_provider() as provider:
-        yield provider
 
 
 @pytest.fixture(scope="module")

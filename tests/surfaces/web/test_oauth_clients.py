@@ -9,9 +9,9 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from html import escape
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from tests.clients.driver import PACKAGES, PROGRAMS
 from tests.compilers import NODE
 from tests.servers.certificates import make_pair
 from tests.servers.documents import Documents, document_server
+from tests.servers.in_thread import serve_in_thread
 from tests.support import FUZZY, PATIENCE_S, READ_FILE, ROOT, Cli, Scripted, stop_all, until
 from tests.surfaces.web.chromium import Chromium, axe_problems, launched, overflow
 
@@ -65,17 +66,8 @@ def callback() -> Generator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(b"done")
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the same
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/callback", visits
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_in_thread(Handler) as port:
+        yield f"http://127.0.0.1:{port}/callback", visits
 
 
 @contextmanager
