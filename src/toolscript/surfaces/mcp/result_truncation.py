@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -117,36 +116,37 @@ def shorten(
         if len(result) <= limit:
             return msgspec.json.decode(result)
         blocks, fields = [], {"structuredContent": msgspec.Raw(result)}
-    texts = [block.text for block in blocks if block.text is not None]
     structured = bytes(fields.get("structuredContent", b""))
     is_typed = is_typed and is_moderate(structured)
-    if structured and not is_typed and _repeat(texts, structured):
+    if structured and not is_typed and _repeat(_texts(blocks), structured):
         del fields["structuredContent"]
         structured = b""
     unlimited = {"content", "structuredContent"} if is_typed else {"content"}
-    fits = is_typed or not structured or is_moderate(structured)
-    if fits and _length(blocks, fields, unlimited) <= limit:
+    if is_moderate(structured) and _length(blocks, fields, unlimited) <= limit:
         return _objects(fields)
     others, large = _other_fields(fields, is_typed=is_typed)
-    structured = b"" if is_typed else structured
-    raw = dict[str, bytes]()
-    if structured or len(blocks) != 1 or not blocks[0].is_plain:
-        raw = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
-    if structured and blocks:
-        raw["structuredContent"] = structured
-    kept = _document(texts, structured, limit, raw | large)
+    kept = _document(blocks, b"" if is_typed else structured, limit, large)
     handle = keep(msgspec.msgpack.encode(kept))
-    excerpt = partial(_excerpt, kept, handle, tool)
-    left = {key: f"{_bytes(len(value))}" for key, value in large.items()}
-    shown, omitted = _choose(blocks, limit - limit // _PART)
-    text = excerpt(omitted | left)
-    if len(text) + sum(block.cost for block in shown) > limit:
+    if handle:
+        others["_meta"] = {**others.get("_meta", {}), _LINK: resource_link(handle, kept)}
+    return {"content": _beginning(kept, handle, tool, blocks, large), **others}
+
+
+def _beginning(
+    kept: StoredResult,
+    handle: str,
+    tool: ToolSpec,
+    blocks: Sequence[_Block],
+    large: Mapping[str, bytes],
+) -> list[_Raw]:
+    """Returns the content of a shortened result: an excerpt, and the images that fit beside it."""
+    left = {key: _bytes(len(value)) for key, value in large.items()}
+    shown, omitted = _choose(blocks, kept.limit - kept.limit // _PART)
+    text = _excerpt(kept, handle, tool, omitted | left)
+    if len(text) + sum(block.cost for block in shown) > kept.limit:
         shown, omitted = _choose(blocks, 0)
-        text = excerpt(omitted | left)
-    content = [{"type": "text", "text": text}, *(msgspec.json.decode(block.raw) for block in shown)]
-    link = {_LINK: resource_link(handle, kept)} if handle else {}
-    meta = {"_meta": {**others.pop("_meta", {}), **link}} if link else {}
-    return {"content": content, **others, **meta}
+        text = _excerpt(kept, handle, tool, omitted | left)
+    return [{"type": "text", "text": text}, *(msgspec.json.decode(block.raw) for block in shown)]
 
 
 def resource_link(handle: str, kept: StoredResult) -> _Raw:
@@ -255,23 +255,28 @@ def _comparable(text: bytes) -> Any:
         return text.decode("utf-8", "replace")
 
 
+def _texts(blocks: Sequence[_Block]) -> list[str]:
+    return [block.text for block in blocks if block.text is not None]
+
+
 def _document(
-    texts: list[str], structured: bytes, limit: int, blocks: dict[str, bytes]
+    blocks: Sequence[_Block], structured: bytes, limit: int, large: dict[str, bytes]
 ) -> StoredResult:
-    """Returns the text of a result, with a line for each row if it is JSON."""
+    """Returns the text of a result, with a line for each row if it is JSON, and its other parts."""
+    raw = dict[str, bytes]()
+    if structured or len(blocks) != 1 or not blocks[0].is_plain:
+        raw = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
+    if structured and blocks:
+        raw["structuredContent"] = structured
+    texts = _texts(blocks)
     said = "\n".join(texts)
-    json = structured or (said.encode() if len(texts) == 1 else b"")
-    laid = rows(json)
+    laid = rows(structured or (said.encode() if len(texts) == 1 else b""))
+    is_json = laid is not None and not (structured and said)
     if laid is None:
         laid = said + structured.decode("utf-8", "replace")
-        return StoredResult(laid, is_json=False, limit=limit, blocks=blocks)
-    is_json = not (structured and said)
-    return StoredResult(
-        laid if is_json or not said else f"{said}\n{laid}",
-        is_json=is_json,
-        limit=limit,
-        blocks=blocks,
-    )
+    elif not is_json:
+        laid = f"{said}\n{laid}"
+    return StoredResult(laid, is_json=is_json, limit=limit, blocks=raw | large)
 
 
 def _excerpt(
