@@ -293,17 +293,13 @@ class OriginGuard:
             return access
         try:
             return self._admit(token.strip() if scheme.lower() == "bearer" else "")
-        except (AccessError, TokenFileError) as error:
-            is_public = _is_public(request.url.path)
-            if token or not is_public:
+        except (AccessError, TokenFileError, DatabaseUnavailableError) as error:
+            is_public, is_judged = _is_public(path), not isinstance(error, DatabaseUnavailableError)
+            if is_judged and (token or not is_public):
                 self._refusals.add(request.client.host if request.client else "here")
             if not is_public:
                 raise
             return Access(Grant(), "", None if isinstance(error, AccessError) else error)
-        except DatabaseUnavailableError as error:
-            if not _is_public(request.url.path):
-                raise
-            return Access(Grant(), "", error)
 
     def _page_access(self, request: HTTPConnection) -> Access | None:
         """Returns the access of the page's cookie; None without one, or for another path."""

@@ -9,6 +9,7 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote_plus, urlencode
 
@@ -73,11 +74,7 @@ class OidcClient:
         for _, profile in pairs:
             check_profile(profile, profiles)
         self._profiles, self._claim = pairs, own.claim
-        self._secret = own.client_secret or ""
-        if variable := SECRET_VARIABLE.fullmatch(self._secret):
-            self._secret = SecretStore(settings.paths.data_dir).get(variable["name"]) or ""
-            if not self._secret:
-                raise ConfigError(f"store it with: toolscript secret set {variable['name']}")
+        self._secret = _read_secret(own.client_secret or "", settings.paths.data_dir)
         self._redirect_uri = gateway + RETURN
         self._http = httpx2.AsyncClient(timeout=_TIMEOUT_S, limits=_LIMITS)
         self._metadata: tuple[_Metadata, jwt.PyJWKClient] | None = None
@@ -114,6 +111,12 @@ class OidcClient:
         if not is_same or log_in.expires < now or len(given) != len(pairs):
             raise DeniedError("this log-in is too old, or another one; let the program ask again")
         metadata, keys = await self._describe()
+        self._check_answer(given, metadata)
+        token = await self._exchange(given["code"], log_in, metadata)
+        return self._read_person(await self._verify(token, log_in, keys))
+
+    def _check_answer(self, given: dict[str, str], metadata: _Metadata) -> None:
+        """Raises `DeniedError` for an answer that is another issuer's, or has no code."""
         is_named = metadata.authorization_response_iss_parameter_supported
         if given.get("iss", "" if is_named else self._issuer) != self._issuer:
             raise DeniedError(f"this answer does not come from {self._issuer}")
@@ -121,8 +124,9 @@ class OidcClient:
             texts = given.get("error", "no code"), given.get("error_description", "")
             why = ": ".join(printable(text, 200) for text in texts if text)
             raise DeniedError(f"{self._issuer} does not let you in: {why}")
-        token = await self._exchange(given["code"], log_in, metadata)
-        claims = await self._verify(token, log_in, keys)
+
+    def _read_person(self, claims: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Returns the account of a person, and the profiles of its groups."""
         is_verified = claims.get("email_verified") is True
         address = claims.get("email") if is_verified else None
         account = str(address or claims.get("preferred_username") or claims["sub"])
@@ -193,6 +197,17 @@ class OidcClient:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             why = "its answer is none of OpenID"
         raise DeniedError(f"{url} cannot be asked: {why}")
+
+
+def _read_secret(stated: str, data_dir: Path) -> str:
+    """Returns a client secret; if that names a stored one, the stored one."""
+    variable = SECRET_VARIABLE.fullmatch(stated)
+    if variable is None:
+        return stated
+    secret = SecretStore(data_dir).get(variable["name"])
+    if not secret:
+        raise ConfigError(f"store it with: toolscript secret set {variable['name']}")
+    return secret
 
 
 def _is_safe(url: str) -> bool:
