@@ -88,11 +88,10 @@ class McpUpstream:
         self._ping_s, self._poll_s = limits.ping_interval_s, limits.poll_interval_s
         apart = f".{spec.digest[:8]}" if spec.project else ""
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
-        stated = any(name.lower() == "authorization" for name in spec.headers)
-        stated = (
-            stated or SECRET_VARIABLE.search(spec.url) is not None
-        )  # which is all the log-in that it needs
-        has_login = spec.transport != "stdio" and not stated
+        # A secret in the address is all the log-in that it needs.
+        names = {name.lower() for name in spec.headers}
+        is_stated = "authorization" in names or SECRET_VARIABLE.search(spec.url) is not None
+        has_login = spec.transport != "stdio" and not is_stated
         self._login = Login(shared.auth, spec, shared.login_records) if has_login else None
         started = msgspec.structs.replace(spec, cwd=spec.cwd or shared.folder or None)
         self._sessions = SessionFactory(
@@ -248,7 +247,7 @@ class McpUpstream:
                 )
                 async with opened as session, anyio.create_task_group() as tasks:
                     changes = ToolListChanges(session, transport)
-                    await changes.begin(tasks, self._note_change)
+                    await changes.begin(tasks, self.list_again)
                     self._session = self._describe(session, transport, last)
                     await self._publish(session)
                     self._shared.last_sessions[self._spec.digest] = self._session
@@ -325,7 +324,8 @@ class McpUpstream:
 
     def list_again(self) -> None:
         """See `Upstream.list_again`."""
-        self._note_change()
+        self._changes += 1
+        self._wake_up()
 
     async def _publish_other_lists(self, session: ClientSession) -> None:
         self._has_other_lists = True
@@ -391,7 +391,7 @@ class McpUpstream:
 
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
-            self._note_change()
+            self.list_again()
         elif isinstance(message, _OTHER_LISTS_CHANGED):
             self._has_other_lists = False
             self._wake_up()
@@ -403,10 +403,6 @@ class McpUpstream:
         self._listed_changes = changes
         self._listed.set()
         self._listed = anyio.Event()
-
-    def _note_change(self) -> None:
-        self._changes += 1
-        self._wake_up()
 
     def _note_closed(self) -> None:
         self._is_closed = True

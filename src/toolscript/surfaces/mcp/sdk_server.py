@@ -328,9 +328,8 @@ class _SdkCaller:
         foreign = _foreign(ctx)
         asks = foreign.asks_user if foreign else reachable and _can_elicit(ctx, form=True)
         self.may_be_asked = asks
-        capabilities = ctx.session.client_capabilities
-        asked = capabilities.elicitation if capabilities is not None else None
         self.accepts_tasks = _is_modern(ctx) and TASKS in _client_extensions(ctx)
+        asked = _capabilities(ctx).elicitation
         self.opens_addresses = asked is not None and asked.url is not None
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -371,8 +370,7 @@ def _is_single(ctx: _SdkContext) -> bool:
 async def _project(ctx: _SdkContext) -> str:
     """Returns the folder that the client works in: its first root, else what its header names."""
     named = project_of(ctx.request)
-    capabilities = ctx.session.client_capabilities
-    has_roots = capabilities and capabilities.roots and ctx.session.can_send_request
+    has_roots = _capabilities(ctx).roots and ctx.session.can_send_request
     if not (has_roots and _is_owner(ctx)):
         return named
     try:
@@ -390,10 +388,13 @@ def _is_owner(ctx: _SdkContext) -> bool:
     return ctx.request is None or holder_of(ctx.request) == OWNER
 
 
+def _capabilities(ctx: _SdkContext) -> types.ClientCapabilities:
+    return ctx.session.client_capabilities or types.ClientCapabilities()
+
+
 def _can_elicit(ctx: _SdkContext, *, form: bool = False) -> bool:
     """Whether a client says that it can ask its user; with ``form``, in a form."""
-    capabilities = ctx.session.client_capabilities
-    asked = capabilities.elicitation if capabilities is not None else None
+    asked = _capabilities(ctx).elicitation
     return asked is not None and not (form and asked.form is None and asked.url is not None)
 
 
@@ -402,8 +403,7 @@ def _client_extensions(ctx: _SdkContext) -> Mapping[str, Any]:
     if ctx.method == "initialize":
         opening = types.InitializeRequestParams.model_validate(ctx.params)
         return opening.capabilities.extensions or {}
-    capabilities = ctx.session.client_capabilities
-    return (capabilities.extensions if capabilities is not None else None) or {}
+    return _capabilities(ctx).extensions or {}
 
 
 def _connection(ctx: _SdkContext) -> Connection:
