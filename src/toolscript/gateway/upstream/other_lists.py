@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from toolscript.gateway.diagnosis import is_closed
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
+from toolscript.text.json_values import as_list
 
 TIMEOUT_S = 5.0
 MAX_ENTRIES, MAX_PAGES = 1000, 20
@@ -44,26 +45,31 @@ async def other_lists(session: ClientSession) -> Lists:
         if getattr(capabilities, capability, None) is None:
             continue
         with anyio.move_on_after(TIMEOUT_S):
-            entries = await _entries(session, method, key)
+            pages = await list_pages(session, method, key, MAX_PAGES, MAX_ENTRIES)
+            listed = (each for page in pages for each in as_list(page.get(key)))
+            entries: list[Any] = [each for each in listed if isinstance(each, dict)]
             if entries:
-                lists[method] = tuple(entries)
+                lists[method] = tuple(entries[:MAX_ENTRIES])
     return lists
 
 
-async def _entries(session: ClientSession, method: str, key: str) -> list[Any]:
-    entries: list[Any] = []
-    params: dict[str, Any] = {}
-    for _ in range(MAX_PAGES):
-        page = await list_page(session, method, params)
-        found = page.get(key)
-        entries += [each for each in found if isinstance(each, dict)] if found else []
-        if not page.get("nextCursor") or len(entries) >= MAX_ENTRIES:
+async def list_pages(
+    session: ClientSession, method: str, key: str, max_pages: int, max_entries: int
+) -> list[dict[str, Any]]:
+    """Returns the pages of a list, the last one of which may have too many entries at its key."""
+    pages: list[dict[str, Any]] = []
+    count, params = 0, dict[str, Any]()
+    while len(pages) < max_pages and count < max_entries:
+        page = await _page(session, method, params)
+        pages.append(page)
+        count += len(as_list(page.get(key)))
+        if not page.get("nextCursor"):
             break
         params = {"cursor": page["nextCursor"]}
-    return entries[:MAX_ENTRIES]
+    return pages
 
 
-async def list_page(session: ClientSession, method: str, params: dict[str, Any]) -> dict[str, Any]:
+async def _page(session: ClientSession, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Returns a page of a list; an empty one if the server refuses it."""
     request = mcp_types.Request[dict[str, Any], str](method=method, params=params)
     try:

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 from mcp.client.session import ClientSession
 
-from toolscript.gateway.upstream.other_lists import TIMEOUT_S, list_page
+from toolscript.gateway.upstream.other_lists import TIMEOUT_S, list_pages
 from toolscript.gateway.upstream.tool_listing import MAX_FRESH_S, Listing, fresh_s, is_deep
 from toolscript.text.display import printable
 from toolscript.text.json_values import as_list, as_object
@@ -81,18 +81,10 @@ async def list_skills(session: ClientSession, spec: ServerSpec) -> Listing:
 
 async def _entries(session: ClientSession) -> tuple[list[Any], list[Any]]:
     """Returns the entries of all pages, and the ``ttlMs`` of each page."""
-    entries: list[Any] = []
-    lifetimes: list[Any] = []
-    params: dict[str, Any] = {}
-    for _ in range(MAX_PAGES):
-        page = await list_page(session, "skills/list", params)
-        entries += as_list(page.get("skills"))
-        ttl = page.get("ttlMs")
-        lifetimes.append(ttl if isinstance(ttl, int) else None)
-        if not page.get("nextCursor") or len(entries) >= MAX_SKILLS:
-            break
-        params = {"cursor": page["nextCursor"]}
-    return entries[:MAX_SKILLS], lifetimes
+    pages = await list_pages(session, "skills/list", "skills", MAX_PAGES, MAX_SKILLS)
+    entries = [entry for page in pages for entry in as_list(page.get("skills"))]
+    lifetimes = [page.get("ttlMs") for page in pages]
+    return entries[:MAX_SKILLS], [each if isinstance(each, int) else None for each in lifetimes]
 
 
 def _read(server: str, raw: Any, size: int, most: int) -> ToolSpec:
@@ -110,18 +102,7 @@ def _read(server: str, raw: Any, size: int, most: int) -> ToolSpec:
         raise ValueError("its URI does not end in its name and SKILL.md")
     if disguise := deceptive_name(name):
         raise ValueError(f"its name {disguise}")
-    root = entry.uri.removesuffix(MANIFEST)
-    files = {
-        each.uri.removeprefix(root): FileDigest(each.digest, each.size)
-        for each in sorted(entry.resources, key=lambda each: each.uri)
-        if each.uri.startswith(root) and _DIGEST.fullmatch(each.digest)
-    }
-    if len(files) != len(entry.resources) or MANIFEST not in files or len(files) > MAX_FILES:
-        raise ValueError(
-            f"its files are not all in its folder, with a SHA-256 each, {MAX_FILES} at most"
-        )
-    if sum(each.size or 0 for each in files.values()) > MAX_SKILL_BYTES:
-        raise ValueError(f"its files have more than {MAX_SKILL_BYTES // 2**20} MiB")
+    files = _read_files(entry.uri.removesuffix(MANIFEST), entry.resources)
     return ToolSpec(
         server=server,
         name=entry.uri,
@@ -129,6 +110,22 @@ def _read(server: str, raw: Any, size: int, most: int) -> ToolSpec:
         description=description,
         skill=SkillManifest(entry.frontmatter, files),
     )
+
+
+def _read_files(root: str, resources: list[_Resource]) -> dict[str, FileDigest]:
+    """Returns the digests of a skill's files by their paths below its root."""
+    files = {
+        each.uri.removeprefix(root): FileDigest(each.digest, each.size)
+        for each in sorted(resources, key=lambda each: each.uri)
+        if each.uri.startswith(root) and _DIGEST.fullmatch(each.digest)
+    }
+    if len(files) != len(resources) or MANIFEST not in files or len(files) > MAX_FILES:
+        raise ValueError(
+            f"its files are not all in its folder, with a SHA-256 each, {MAX_FILES} at most"
+        )
+    if sum(each.size or 0 for each in files.values()) > MAX_SKILL_BYTES:
+        raise ValueError(f"its files have more than {MAX_SKILL_BYTES // 2**20} MiB")
+    return files
 
 
 def _name_of(raw: Any) -> str:

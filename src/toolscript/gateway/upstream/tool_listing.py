@@ -213,7 +213,9 @@ def _check_size(tool: ToolSpec, tools: Mapping[str, ToolSpec], free_bytes: int) 
         "output schema": (_json_size(tool.output_schema), MAX_SCHEMA_BYTES, "bytes"),
         "annotations": (_json_size(tool.annotations), MAX_ANNOTATIONS_BYTES, "bytes"),
     }
-    _check_lengths(lengths)
+    for field, (length, most, unit) in lengths.items():
+        if length > most:
+            raise _RejectedToolError(f"the {field} has {length} {unit}; at most {most} are taken")
     if disguise := deceptive_name(tool.name):
         raise _RejectedToolError(f"the name {disguise}")
     if any(is_deep(schema) for schema in (tool.input_schema, tool.output_schema)):
@@ -225,13 +227,6 @@ def _check_size(tool: ToolSpec, tools: Mapping[str, ToolSpec], free_bytes: int) 
         most = f"{MAX_SERVER_BYTES // 2**20} MiB"
         raise _RejectedToolError(f"past the {most} that one server may list")
     return size
-
-
-def _check_lengths(lengths: Mapping[str, tuple[int, int, str]]) -> None:
-    """Raises `_RejectedToolError` for a field with its length, bound and unit past the bound."""
-    for field, (length, most, unit) in lengths.items():
-        if length > most:
-            raise _RejectedToolError(f"the {field} has {length} {unit}; at most {most} are taken")
 
 
 def _json_size(value: object) -> int:
