@@ -251,9 +251,9 @@ class Login:
         if self._draft is not None:
             return self._draft
         try:
-            content = self._records.read(self._name)
-            return _StoredLogin() if content is None else _decode(content)
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+            content = self._records.read(self._name) or b"{}"
+            return msgspec.json.decode(content, type=_StoredLogin)
+        except (OSError, ValueError, RecursionError):
             return _StoredLogin()
 
     async def _write(self, state: _StoredLogin) -> None:
@@ -278,10 +278,6 @@ def _client_of(
         token_endpoint_auth_method=method if client.client_secret else "none",
         issuer=issuer or None,
     )
-
-
-def _decode(content: bytes) -> _StoredLogin:
-    return msgspec.json.decode(content, type=_StoredLogin)
 
 
 class _RefreshingProvider(OAuthClientProvider):

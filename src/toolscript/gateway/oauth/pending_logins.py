@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio.to_thread
@@ -15,21 +14,18 @@ log = logging.getLogger(__name__)
 BEGIN_TIMEOUT_S = 15.0
 """How long a server and its provider may take to name the address."""
 
-LogIn = Callable[[Path, ServerSpec, Callable[[str], None], Records | None, str], None]
-
 
 class _PendingLogin:
     """A login that waits for its user, in a thread of its own."""
 
     def __init__(
         self,
-        log_in: LogIn,
         directory: Path,
         spec: ServerSpec,
         records: Records | None,
         document: str,
     ) -> None:
-        self._work = log_in, directory, spec, records, document
+        self._work = directory, spec, records, document
         self.address = ""
         self.begun = threading.Event()
         """Set once there is an address, or there will be none."""
@@ -37,7 +33,9 @@ class _PendingLogin:
         self.thread.start()
 
     def _run(self) -> None:
-        log_in, directory, spec, records, document = self._work
+        from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - seldom needed
+
+        directory, spec, records, document = self._work
         try:
             log_in(directory, spec, self._take, records, document)
         except UpstreamError as error:
@@ -74,10 +72,8 @@ class PendingLogins:
         """
         pending = self._pending.get((spec.name, spec.url))
         if pending is None or not pending.thread.is_alive():
-            from toolscript.gateway.oauth.browser import log_in  # noqa: PLC0415 - seldom needed
-
             pending = self._pending[spec.name, spec.url] = _PendingLogin(
-                log_in, self._directory, spec, self._records, self._document
+                self._directory, spec, self._records, self._document
             )
         await anyio.to_thread.run_sync(pending.begun.wait, BEGIN_TIMEOUT_S, abandon_on_cancel=True)
         return pending.address if pending.thread.is_alive() else ""

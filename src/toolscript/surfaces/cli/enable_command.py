@@ -1,7 +1,7 @@
 """``toolscript enable`` and ``toolscript disable``."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import click
 
@@ -21,6 +21,7 @@ from toolscript.types import SEPARATOR, as_id
 from toolscript.types.patterns import matches, specificity_of
 
 _NAME = "SERVER[__TOOL]"
+_Edit: TypeAlias = tuple[Sequence[str], Any]
 
 
 @click.command()
@@ -111,19 +112,33 @@ def _refuse(kind: str, name: str, names: Sequence[str], advice: str) -> NoReturn
 
 def _turn_in_file(file: ConfigFile, pattern: str, servers: Sequence[str], *, on: bool) -> None:
     """Writes ``disabled`` or ``excludeTools`` into the entries of a file."""
-    edits: list[tuple[Sequence[str], Any]] = []
+    edits: list[_Edit] = []
     tool = pattern.partition(SEPARATOR)[2]
     for name in servers:
         keys, entry = file.entry(name)
         if not tool:
-            off = [key for key, value in SWITCH_KEYS.items() if (entry or {}).get(key) is value]
-            switches = [(*keys, key) for key in off] if len(off) < len(entry or {}) else [keys]
-            edits += [(each, REMOVED) for each in switches] if on else [((*keys, "disabled"), True)]
-            continue
-        if entry is None:
+            edits += _switch(keys, entry or {}, on=on)
+        elif entry is not None:
+            edits += _switch_tool(keys, entry, tool, on=on)
+        else:
             raise InputError(f"{file.path} has no server {name!r}; leave --project out")
-        tools = [each for key in EXCLUDE_KEYS for each in entry.get(key) or ()]
-        excluded = [each for each in tools if not matches(each, (tool,))] + ([] if on else [tool])
-        edits += [((*keys, key), REMOVED) for key in EXCLUDE_KEYS[1:]]
-        edits.append(((*keys, EXCLUDE_KEYS[0]), excluded or REMOVED))
     file.replace(edit(file.path, file.data, edits))
+
+
+def _switch(keys: tuple[str, ...], entry: dict[str, Any], *, on: bool) -> list[_Edit]:
+    """Returns the edits that turn a server on or off; an entry that only turns it off goes."""
+    if not on:
+        return [((*keys, "disabled"), True)]
+    off = [key for key, value in SWITCH_KEYS.items() if entry.get(key) is value]
+    switches = [(*keys, key) for key in off] if len(off) < len(entry) else [keys]
+    return [(each, REMOVED) for each in switches]
+
+
+def _switch_tool(
+    keys: tuple[str, ...], entry: dict[str, Any], tool: str, *, on: bool
+) -> list[_Edit]:
+    """Returns the edits that turn the tools of a pattern on or off, under one of the keys."""
+    tools = [each for key in EXCLUDE_KEYS for each in entry.get(key) or ()]
+    excluded = [each for each in tools if not matches(each, (tool,))] + ([] if on else [tool])
+    edits: list[_Edit] = [((*keys, key), REMOVED) for key in EXCLUDE_KEYS[1:]]
+    return [*edits, ((*keys, EXCLUDE_KEYS[0]), excluded or REMOVED)]

@@ -153,17 +153,8 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     if public:
         own_hosts += (urlsplit(public).hostname or "",)
     sealing = session_key(settings.server, settings.paths.data_dir, config.key)
-    oauth = None
-    if settings.server.oauth:
-        if not local and not public:
-            raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
-        oauth = OAuthServer(public or _url(listening, settings.server), sealing, tokens, documents)
-    if settings.issuer.url:
-        if oauth is None:
-            raise ConfigError("TOOLSCRIPT_ISSUER logs in people for --oauth, which is not given")
-        from toolscript.surfaces.server.oidc_client import OidcClient  # noqa: PLC0415 - few need it
-
-        oauth.provider = OidcClient(settings, oauth.issuer, config.profiles)
+    address = public or (_url(listening, settings.server) if local else "")
+    oauth = _oauth_server(settings, config, OAuthServer(address, sealing, tokens, documents))
     app = bootstrap.application(
         settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )
@@ -185,6 +176,21 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
         oauth=oauth,
     )
     return _Server(asgi, app, stats, settings.server)
+
+
+def _oauth_server(settings: Settings, config: Config, server: OAuthServer) -> OAuthServer | None:
+    """Returns the server at which clients log in, with its provider; None if they cannot."""
+    if not settings.server.oauth:
+        if settings.issuer.url:
+            raise ConfigError("TOOLSCRIPT_ISSUER logs in people for --oauth, which is not given")
+        return None
+    if not server.issuer:
+        raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
+    if settings.issuer.url:
+        from toolscript.surfaces.server.oidc_client import OidcClient  # noqa: PLC0415 - few need it
+
+        server.provider = OidcClient(settings, server.issuer, config.profiles)
+    return server
 
 
 def _bounds() -> dict[str, Any]:

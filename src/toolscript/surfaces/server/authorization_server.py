@@ -291,14 +291,7 @@ class OAuthServer:
         given = dict(parameters)
         if len(given) != len(parameters):
             raise OAuthError("invalid_request", "a parameter comes twice")
-        if given.get("grant_type") != "authorization_code":
-            raise OAuthError("unsupported_grant_type", "only authorization_code is supported")
-        client_id = given.get("client_id", "")
-        if client_id.startswith(_REGISTERED) and self._read_client(client_id) is None:
-            raise OAuthError("invalid_client", "the client is not registered here")
-        code = self.read("code", given.get("code", ""), _Code)
-        if code is None:
-            raise OAuthError("invalid_grant", "the code is not known")
+        code = self._read_code(given)
         is_valid = self._fits(code, given)
         if is_valid and given.get("resource", code.resource) != code.resource:
             raise OAuthError("invalid_target", "the code was given for another resource")
@@ -315,6 +308,18 @@ class OAuthServer:
             raise OAuthError("invalid_grant", "the code is too old, was used, or is not for this")
         lasts = {"expires_in": code.days * 86_400, "scope": SCOPE}
         return {"access_token": token, "token_type": "Bearer", **lasts}
+
+    def _read_code(self, given: dict[str, str]) -> _Code:
+        """Returns the code of a request; raises `OAuthError` for a request of another kind."""
+        if given.get("grant_type") != "authorization_code":
+            raise OAuthError("unsupported_grant_type", "only authorization_code is supported")
+        client_id = given.get("client_id", "")
+        if client_id.startswith(_REGISTERED) and self._read_client(client_id) is None:
+            raise OAuthError("invalid_client", "the client is not registered here")
+        code = self.read("code", given.get("code", ""), _Code)
+        if code is None:
+            raise OAuthError("invalid_grant", "the code is not known")
+        return code
 
     def _fits(self, code: _Code, given: dict[str, str]) -> bool:
         verifier = given.get("code_verifier", "")

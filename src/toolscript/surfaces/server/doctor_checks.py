@@ -3,7 +3,7 @@
 import fnmatch
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from toolscript.storage.atomic_files import check_owner, make_private, writable_
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.opened_stores import opened_tokens
 from toolscript.text.display import counted, printable
-from toolscript.types import SEPARATOR, SKILLS
+from toolscript.types import SEPARATOR, SKILLS, PermissionRule
 
 _ADVICE = {
     "invalid": "correct its entry in the configuration",
@@ -97,16 +97,21 @@ def _permissions(config: Config) -> Finding:
     )
     if config.profiles:
         found += f", {counted(len(config.profiles), 'profile')}"
-    servers = [s.name for s in config.servers] + [p.server for p in config.problems]
-    servers += [SERVER, SKILLS]
-    ids = {rule.pattern for rule in rules if SEPARATOR in rule.pattern}
-    idle = [each for each in ids if not fnmatch.filter(servers, each.partition(SEPARATOR)[0])]
-    if idle:
-        found += f"; no server is there for {printable(', '.join(sorted(idle)), 200)}"
+    if idle := _find_idle(config, rules):
+        found += f"; no server is there for {printable(', '.join(idle), 200)}"
     unseen = [spec.name for spec in config.servers if spec.auto_approve and not spec.disabled]
     if unseen:
         found += f"; changed tools are accepted unseen of {', '.join(unseen)} (autoApprove)"
     return Finding("permissions", ok=True, found=found)
+
+
+def _find_idle(config: Config, rules: Sequence[PermissionRule]) -> list[str]:
+    """Returns the patterns of rules about tools of servers that are not there."""
+    servers = [*(s.name for s in config.servers), *(p.server for p in config.problems)]
+    ids = {rule.pattern for rule in rules if SEPARATOR in rule.pattern}
+    places = {each: each.partition(SEPARATOR)[0] for each in sorted(ids)}
+    names = [*servers, SERVER, SKILLS]
+    return [each for each, server in places.items() if not fnmatch.filter(names, server)]
 
 
 def _data(data_dir: Path) -> Finding:
