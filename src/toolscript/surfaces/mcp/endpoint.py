@@ -176,22 +176,7 @@ class ToolEndpoint:
 
     def tools(self, context: RequestContext) -> list[_Raw]:
         """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
-        chosen, catalogue = context.session.chosen, self._catalogue(context)
-        has_skills = bool(self._app.skills(context.grant).all())
-        hidden = set[str]() if has_skills else set(_SKILLS)
-        if self.exposure == "two-phase" and not chosen:
-            hidden |= {*_CALLS, MORE}
-        if self._in_detail:  # the seed's wire has no sessions, and results as they are
-            hidden |= {RUN, MORE}
-        if not self._app.scripts.is_offered:
-            hidden.add(RUN)
-        listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
-        offered, longest = _OFFERED[self.exposure] - hidden, catalogue.longest_result
-        entries = [
-            allow_long_results(entry, longest if name in {*_CALLS, RUN, MORE} else 0)
-            for name, entry in listed.items()
-            if name in offered
-        ]
+        catalogue, entries = self._catalogue(context), self._list_meta_tools(context)
         if self.exposure != "two-phase":
             entries += [list_entry(spec, spec.id) for spec in catalogue.builtin_tools()]
         names, tools = catalogue.exposed, self._list_tools(context)
@@ -202,6 +187,20 @@ class ToolEndpoint:
             )
             entries.append(name_page(entry, tool, pages))
         return entries
+
+    def _list_meta_tools(self, context: RequestContext) -> list[_Raw]:
+        has_skills = bool(self._app.skills(context.grant).all())
+        hidden = set[str]() if has_skills else set(_SKILLS)
+        if self.exposure == "two-phase" and not context.session.chosen:
+            hidden |= {*_CALLS, MORE}
+        if self._in_detail:  # the seed's wire has no sessions, and results as they are
+            hidden |= {RUN, MORE}
+        if not self._app.scripts.is_offered:
+            hidden.add(RUN)
+        listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
+        longest = dict.fromkeys((*_CALLS, RUN, MORE), self._catalogue(context).longest_result)
+        offered = [name for name in listed if name in _OFFERED[self.exposure] - hidden]
+        return [allow_long_results(listed[name], longest.get(name, 0)) for name in offered]
 
     def has_pages(self, context: RequestContext) -> bool:
         """Whether a tool that is listed has a page, which a client may show: see `ui_pages`."""

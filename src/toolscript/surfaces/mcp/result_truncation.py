@@ -263,11 +263,6 @@ def _document(
     blocks: Sequence[_Block], structured: bytes, limit: int, large: dict[str, bytes]
 ) -> StoredResult:
     """Returns the text of a result, with a line for each row if it is JSON, and its other parts."""
-    raw = dict[str, bytes]()
-    if structured or len(blocks) != 1 or not blocks[0].is_plain:
-        raw = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
-    if structured and blocks:
-        raw["structuredContent"] = structured
     texts = _texts(blocks)
     said = "\n".join(texts)
     laid = rows(structured or (said.encode() if len(texts) == 1 else b""))
@@ -276,7 +271,16 @@ def _document(
         laid = said + structured.decode("utf-8", "replace")
     elif not is_json:
         laid = f"{said}\n{laid}"
-    return StoredResult(laid, is_json=is_json, limit=limit, blocks=raw | large)
+    others = _by_path(blocks, structured) | large
+    return StoredResult(laid, is_json=is_json, limit=limit, blocks=others)
+
+
+def _by_path(blocks: Sequence[_Block], structured: bytes) -> dict[str, bytes]:
+    """Returns the parts of a result by their paths; none if one text is all of it."""
+    if not structured and len(blocks) == 1 and blocks[0].is_plain:
+        return {}
+    parts = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
+    return parts | ({"structuredContent": structured} if structured and blocks else {})
 
 
 def _excerpt(

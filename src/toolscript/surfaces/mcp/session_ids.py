@@ -16,6 +16,7 @@ import msgspec
 
 from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.endpoint import Exposure, Session
+from toolscript.text.json_values import as_object
 
 MAX_ID_CHARS = 512
 LIFETIME_S = 7 * 86_400
@@ -126,22 +127,19 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def waits_in(self) -> str:
         """The replica in which a call waits that it continues; empty if it continues none."""
-        try:
-            state = msgspec.convert(self.params, _Continued).requestState
-        except msgspec.ValidationError:
+        state = as_object(self.params).get("requestState")
+        if not isinstance(state, str) or not state.startswith(STATE_PREFIX):
             return ""
         named, dot, _ = state.removeprefix(STATE_PREFIX).partition(".")
-        return named if dot and state.startswith(STATE_PREFIX) else ""
+        return named if dot else ""
 
     @property
     def asks_user(self) -> bool:
         """Whether it opens the session of a client that can ask its user in a form."""
-        try:
-            capabilities = msgspec.convert(self.params, _Opening).capabilities
-        except msgspec.ValidationError:
-            return False
-        asked = capabilities.elicitation
-        return asked is not None and not (asked.form is None and asked.url is not None)
+        stated = as_object(as_object(self.params).get("capabilities")).get("elicitation")
+        asked = as_object(stated)
+        has_form = asked.get("form") is not None or asked.get("url") is None
+        return isinstance(stated, dict) and has_form
 
 
 def replica_of_results(body: bytes) -> str:
@@ -151,20 +149,3 @@ def replica_of_results(body: bytes) -> str:
     """
     handle = _HANDLE.search(body)
     return (handle[1] or handle[2]).decode() if handle else ""
-
-
-class _Continued(msgspec.Struct):
-    requestState: str = ""  # noqa: N815 - as on the wire
-
-
-class _Elicitation(msgspec.Struct):
-    form: Any = None
-    url: Any = None
-
-
-class _Capabilities(msgspec.Struct):
-    elicitation: _Elicitation | None = None
-
-
-class _Opening(msgspec.Struct):
-    capabilities: _Capabilities

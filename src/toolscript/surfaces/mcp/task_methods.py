@@ -10,10 +10,11 @@ from toolscript.app.application import App
 from toolscript.errors import RefusedError
 from toolscript.surfaces.mcp.endpoint import RequestContext, ToolEndpoint
 from toolscript.surfaces.mcp.task_ids import Task
+from toolscript.surfaces.server.error_codes import INVALID_PARAMS
 from toolscript.text.wire_constants import TASKS
 
 _Raw: TypeAlias = dict[str, Any]
-_INVALID_PARAMS, _MISSING_CAPABILITY = -32602, -32021
+_MISSING_CAPABILITY = -32021
 
 
 class TaskMethods:
@@ -57,7 +58,7 @@ class TaskMethods:
             raise RefusedError(text, _MISSING_CAPABILITY, data=needed)
         task = self._tools.task_ids.read(str(params.get("taskId")), context.grant.holder)
         if task is None:
-            raise RefusedError("there is no such task; call the tool again", _INVALID_PARAMS)
+            raise RefusedError("there is no such task; call the tool again", INVALID_PARAMS)
         return task
 
     async def _send(self, method: str, task: Task, context: RequestContext, **more: Any) -> _Raw:
