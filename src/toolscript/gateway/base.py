@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from toolscript.errors import RefusedError
-from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, Seniority
-from toolscript.types import ServerSpec, ToolSpec, Transport
+from toolscript.gateway.catalogue import Catalogue, ServerContents, ServerEntry
+from toolscript.types import ServerSpec
 
 IMPORTING = threading.Lock()
 """Held by a thread that imports the SDK: two such imports at once can deadlock."""
@@ -28,31 +27,8 @@ def without_last_words(error: str) -> str:
     return f"{reason})" if words and reason.count("(") > reason.count(")") else reason
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """The server is connected and has these tools. Reported again whenever they change.
-
-    The fields are those of a `ServerEntry`.
-    """
-
-    tools: tuple[ToolSpec, ...]
-    skills: tuple[ToolSpec, ...] = ()
-    version: str = ""
-    transport: Transport | None = None
-    """The transport that works; None if it is not known yet."""
-    protocol: str = ""
-    """The version of the protocol that it spoke the last time; empty if it may speak another."""
-    rejected: tuple[str, ...] = ()
-    lists: dict[str, tuple[Any, ...]] | None = None
-    """The entries of its other lists, such as ``prompts/list``, by their method; None if they
-    are not known yet."""
-    held: tuple[HeldTool, ...] = ()
-    """The tools that wait for a person's approval."""
-    recent: dict[str, RecentChange] = {}
-    """Which of the tools are new or have changed, by name."""
-    seniority: Seniority = Seniority()
-    """When the tools were first accepted."""
-    reordered: tuple[str, ...] = ()
-    """The names of those that were accepted with their lists in another order."""
+class Ready(ServerContents, frozen=True, kw_only=True):
+    """The server is connected and has these tools. Reported again whenever they change."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from toolscript.codegen.api_definitions import DIGITS, MAX_DIGITS, valid_name
 from toolscript.gateway.definitions.comparison import (
     HeldTool,
     RecentChange,
+    Reviewed,
     Seniority,
     trust_of,
 )
@@ -27,19 +28,13 @@ from toolscript.types import (
 )
 
 
-class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """The state of one server, in a catalogue and in a snapshot file."""
+class ServerContents(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a server lists, as it was reviewed, and how it was reached."""
 
-    name: str
-    digest: str
-    """The digest of its `ServerSpec`. Any other makes the entry stale."""
-    state: ServerState
     tools: tuple[ToolSpec, ...] = ()
     """The tools as the server lists them."""
     skills: tuple[ToolSpec, ...] = ()
     """The skills that it serves."""
-    error: str = ""
-    since: str = ""
     version: str = ""
     transport: Transport | None = None
     """The transport that works; None if it is not known yet."""
@@ -57,6 +52,17 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """When the tools were first accepted."""
     reordered: tuple[str, ...] = ()
     """The names of those that were accepted with their lists in another order."""
+
+
+class ServerEntry(ServerContents, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """The state of one server, in a catalogue and in a snapshot file."""
+
+    name: str
+    digest: str
+    """The digest of its `ServerSpec`. Any other makes the entry stale."""
+    state: ServerState
+    error: str = ""
+    since: str = ""
 
     def apply(self, repairs: Mapping[str, Repair]) -> RepairedTools:
         """Returns the tools as callers see them; the same object for the same repairs."""
@@ -154,8 +160,14 @@ class Catalogue:
         )
 
 
+def reviewed_fields(reviewed: Reviewed) -> dict[str, Any]:
+    """Returns the fields of `ServerContents` that a review of definitions gives."""
+    fields = msgspec.structs.asdict(reviewed)
+    return by_kind(fields.pop("accepted")) | fields
+
+
 def by_kind(definitions: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Returns the fields of a `ServerEntry` that hold these tools and skills."""
+    """Returns the fields of `ServerContents` that hold these tools and skills."""
     every = tuple(definitions)
     return {
         "tools": tuple(each for each in every if each.skill is None),

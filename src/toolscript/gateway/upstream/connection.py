@@ -5,7 +5,7 @@ affects no other.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -26,7 +26,7 @@ from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import GatewaySettings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
-from toolscript.gateway.catalogue import Catalogue, by_kind
+from toolscript.gateway.catalogue import Catalogue, reviewed_fields
 from toolscript.gateway.definitions.comparison import HeldTool, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.diagnosis import (
@@ -52,7 +52,7 @@ from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
 from toolscript.gateway.upstream.tool_listing import answers_listing, list_tools
 from toolscript.storage.atomic_files import file_name
 from toolscript.storage.base import Records
-from toolscript.text.display import printable
+from toolscript.text.display import first_lines, printable
 from toolscript.text.redaction import redact
 from toolscript.types import SECRET_VARIABLE, ServerSpec, Transport
 
@@ -280,16 +280,12 @@ class McpUpstream:
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
         lists = self._ready.lists if has_other_lists(session) else {}
-        rejected = self._first_lines((*tools.rejected, *skills.rejected))
+        rejected = first_lines((*tools.rejected, *skills.rejected), _MAX_REJECTED)
         self._ready = Ready(
-            **by_kind(reviewed.accepted),
+            **reviewed_fields(reviewed),
             **self._session._asdict(),
-            rejected=rejected,
+            rejected=tuple(map(self._show, rejected)),
             lists=lists,
-            held=reviewed.held,
-            recent=reviewed.recent,
-            seniority=reviewed.seniority,
-            reordered=reviewed.reordered,
         )
         self._needs_login = self._is_connecting = False
         self._report(self._ready)
@@ -341,12 +337,6 @@ class McpUpstream:
             await self._publish(session)
         if scope.cancelled_caught:
             raise UpstreamError(f"did not list its tools within {self._sessions.connect_s:g} s")
-
-    def _first_lines(self, rejected: Sequence[str]) -> tuple[str, ...]:
-        """Returns the first few lines, and one that says how many more there are."""
-        lines = [self._show(line) for line in rejected[:_MAX_REJECTED]]
-        more = len(rejected) - len(lines)
-        return (*lines, f"and {more} more") if more else tuple(lines)
 
     async def _watch(self, session: ClientSession, changes: ToolListChanges) -> None:
         """Lists the tools again when they change, and pings, until the connection ends."""

@@ -14,6 +14,7 @@ import msgspec
 from toolscript.config.stored_scripts import ScriptFolder, StoredScript
 from toolscript.errors import NotConnectedError, RefusedError
 from toolscript.gateway.base import Caller, Ready, Report
+from toolscript.gateway.catalogue import reviewed_fields
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.text.wire_constants import SCRIPT
 from toolscript.types import ServerSpec
@@ -54,14 +55,10 @@ class ScriptUpstream:
         self._scripts = {s.tool.name: s for s in scripts if s.tool.name in accepted}
         self._report(
             Ready(
-                tools=reviewed.accepted,
+                **reviewed_fields(reviewed),
                 transport=self._spec.transport,
                 rejected=tuple(problems),
                 lists={},
-                held=reviewed.held,
-                recent=reviewed.recent,
-                seniority=reviewed.seniority,
-                reordered=reviewed.reordered,
             )
         )
 
