@@ -31,7 +31,7 @@ from toolscript.errors import (
     ToolscriptError,
     UnknownNameError,
 )
-from toolscript.text.display import counted, printable
+from toolscript.text.display import counted, first_lines, printable
 from toolscript.types import ToolSpec
 
 MAX_SCRIPT_CHARS = 50_000
@@ -376,8 +376,7 @@ def _describe_mistakes(display: str, code: ScriptTools) -> str:
     if rows and not told:
         return ""
     told = list(dict.fromkeys(told)) or [printable(display, _MAX_MISTAKE)]
-    more = len(told) - _MAX_MISTAKES
-    lines = [*told[:_MAX_MISTAKES], *([f"{more} more"] if more > 0 else [])]
+    lines = first_lines(told, _MAX_MISTAKES, "{} more")
     head = f"nothing was called: the script has {counted(len(told), 'mistake')}. Send it corrected."
     return "\n".join([head, *lines])
 

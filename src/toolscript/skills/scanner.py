@@ -23,7 +23,7 @@ from toolscript.skills.confined_reader import MAX_FILE_BYTES, ConfinedReader, Fi
 from toolscript.skills.front_matter import FrontMatter, read_front_matter
 from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
-from toolscript.text.display import printable
+from toolscript.text.display import first_lines, printable
 from toolscript.text.words import compact
 from toolscript.types import SEPARATOR, SKILLS, Document, skill_id
 
@@ -299,13 +299,11 @@ def _catalogue_of(read: Mapping[tuple[str, str], _ReadFile], problems: list[str]
             problems.append(f"{each.skill.file}: {first} has the same name; that one counts")
         else:
             skills[each.skill.name] = each.skill
-    more = len(problems) - MAX_PROBLEMS
-    told = [*problems[:MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
     ids = {key: each.skill.id if each.skill else skill_id("") for key, each in read.items()}
     warnings = [f"{each.file}: {text}" for each in skills.values() for text in each.warnings]
     return SkillCatalogue(
         dict(sorted(skills.items())),
-        tuple(printable(line, 500) for line in told),
+        tuple(printable(line, 500) for line in first_lines(problems, MAX_PROBLEMS)),
         tuple(printable(line, 500) for line in warnings[:MAX_PROBLEMS]),
         ids,
     )

@@ -45,6 +45,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def first_lines(lines: Sequence[str], most: int, rest: str = "and {} more") -> list[str]:
+    """Returns the first few of some lines; if there are more, with one that says how many."""
+    more = len(lines) - most
+    return [*lines[:most], *([rest.format(more)] if more > 0 else [])]
+
+
 def held_line(servers: Sequence[str], noun: str = "tool") -> str:
     """Returns a line about the held tools that a search would find, given the server of each."""
     names = ", ".join(sorted(set(servers))[:_MAX_HELD])

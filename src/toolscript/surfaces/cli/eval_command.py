@@ -24,6 +24,7 @@ from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_choice, reading, refresh_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json, print_table, print_text
+from toolscript.text.display import first_lines
 from toolscript.types import Document, ToolSpec
 
 _MAX_SHOWN = 20
@@ -309,14 +310,10 @@ def _findings(result: Evaluation) -> list[tuple[str, list[str]]]:
         ("Not found by their own description", list(result.unfindable)),
     ]
     return [
-        (title, [*lines[:_MAX_SHOWN], *_rest(len(lines) - _MAX_SHOWN)])
+        (title, first_lines(lines, _MAX_SHOWN, "and {} more; --output json has all"))
         for title, lines in kinds
         if lines
     ]
-
-
-def _rest(count: int) -> list[str]:
-    return [f"and {count} more; --output json has all"] if count > 0 else []
 
 
 def _miss_line(miss: Miss) -> str:

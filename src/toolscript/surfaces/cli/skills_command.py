@@ -16,7 +16,7 @@ from toolscript.surfaces.cli.output import (
     print_json,
     print_no_hits,
 )
-from toolscript.text.display import counted, printable
+from toolscript.text.display import counted, first_lines, printable
 
 _SHOWN_PROBLEMS = 20
 
@@ -125,7 +125,5 @@ def _note_problems(answer: dict[str, Any], output: str) -> None:
         return
     lines = [f"left out: {problem}" for problem in answer["problems"]]
     lines += [f"warning: {warning}" for warning in answer["warnings"]]
-    for line in lines[:_SHOWN_PROBLEMS]:
+    for line in first_lines(lines, _SHOWN_PROBLEMS, "and {} more; --output json has them all"):
         note(line)
-    if len(lines) > _SHOWN_PROBLEMS:
-        note(f"and {len(lines) - _SHOWN_PROBLEMS} more; --output json has them all")

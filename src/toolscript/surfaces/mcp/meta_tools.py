@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolscript.retrieval.profiles import SHORT_SEARCH, TOOL_SEARCH
-from toolscript.text.display import printable
+from toolscript.text.display import first_lines, printable
 from toolscript.text.names import name_warning
 from toolscript.text.wire_constants import (
     CALL,
@@ -55,8 +55,7 @@ def summary(servers: Iterable[ServerStatus]) -> str:
     It has no numbers and says nothing about states: clients cache what it is part of.
     """
     names = sorted(printable(s.name, 40) for s in servers if s.state not in {"disabled", "invalid"})
-    more = len(names) - _MAX_SERVERS
-    listed = names[:_MAX_SERVERS] + ([f"{more} more servers"] if more > 0 else [])
+    listed = first_lines(names, _MAX_SERVERS, "{} more servers")
     return f"the tools of {', '.join(listed)}" if listed else "the tools of the user's servers"
 
 

@@ -7,7 +7,7 @@ from toolscript.app.argument_checks import short_signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
 from toolscript.surfaces.mcp.meta_tools import marked
-from toolscript.text.display import held_line, printable
+from toolscript.text.display import first_lines, held_line, printable
 from toolscript.text.wire_constants import CALLS, READ
 from toolscript.types import Hit, SearchResult, ServerStatus, tool_id
 
@@ -96,8 +96,7 @@ def _write_degraded(result: SearchResult) -> list[str]:
 
 def _describe_missing(missing: Sequence[ServerStatus]) -> list[str]:
     """Returns the line about the servers that were not searched, and why; none without any."""
-    rows = [f"{s.name} ({printable(s.obstacle, _MAX_WHY)})" for s in missing[:_MAX_MISSING]]
-    more = len(missing) - len(rows)
-    rows += [f"{more} more"] if more else []
+    rows = [f"{s.name} ({printable(s.obstacle, _MAX_WHY)})" for s in missing]
+    rows = first_lines(rows, _MAX_MISSING, "{} more")
     advice = "the user sees more with: toolscript doctor"
     return [f"not searched: {', '.join(rows)}; {advice}"] if rows else []
