@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from toolscript.config.known_keys import ALIASES, UNREAD_KEYS
 from toolscript.config.tool_repairs import describe_unread_repairs
+from toolscript.text.json_values import as_list, as_object
 
 
 def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
@@ -17,13 +18,11 @@ def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     entry = copy(raw)
     for key in [key for key, value in raw.items() if value is None]:
         del entry[key]
-    args = cast("list[Any]", entry.get("args")) if isinstance(entry.get("args"), list) else None
-    command = entry.get("command")
-    if isinstance(command, list) and command:  # opencode's
-        entry["command"], *first = cast("list[Any]", command)
-        args = [*first, *(args or [])]
-    if args is not None:
-        entry["args"] = [_text(word) for word in args]
+    command = as_list(entry.get("command"))  # opencode's
+    if command:
+        entry["command"] = command[0]
+    if command or isinstance(entry.get("args"), list):
+        entry["args"] = [_text(word) for word in (*command[1:], *as_list(entry.get("args")))]
     for alias, key in ALIASES.items():
         if alias in entry:
             entry[key] = _merge(entry.pop(alias), entry.get(key))
@@ -39,11 +38,8 @@ def _codex_headers(entry: dict[str, Any]) -> dict[str, Any]:
     variable = entry.get("bearer_token_env_var")
     if isinstance(variable, str):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
-    variables = entry.get("env_http_headers")
-    if isinstance(variables, dict):
-        named = cast("dict[str, Any]", variables).items()
-        headers |= {name: f"${{{value}}}" for name, value in named}
-    return headers
+    named = as_object(entry.get("env_http_headers")).items()
+    return headers | {name: f"${{{value}}}" for name, value in named}
 
 
 def describe_unread(raw: dict[str, Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,8 @@ def setup(
     if undo:
         return _undo(journals, store)
     is_asked = not (yes or dry_run)
-    if is_asked and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InputError(
-            "nobody can be asked here; look with toolscript setup --dry-run, "
-            "then write with toolscript setup --yes"
-        )
+    if is_asked:
+        _check_terminal()
     plan = _read(paths.config, names, store)
     _show(plan)
     chosen = [server for server in plan.servers if server.is_takable]
@@ -94,9 +91,7 @@ def setup(
     for change in () if yes else changes:
         _print_diff(change.path, change.before or b"", change.after, plan.secrets)
     if is_asked:
-        changes = [each for each in changes if _confirms(f"Write {each.path}?")]
-        if entries and plan.own not in {change.path for change in changes}:
-            raise InputError(f"nothing is written: the clients need the servers in {plan.own}")
+        changes = _choose_changes(changes, plan.own if entries else None)
     if not changes:
         click.echo("nothing to change")
     elif not dry_run:
@@ -104,6 +99,22 @@ def setup(
             store.set(name, value)
         plan.has_refused |= _write(journals, changes, plan.own)
     return 1 if plan.has_refused else 0
+
+
+def _check_terminal() -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError(
+            "nobody can be asked here; look with toolscript setup --dry-run, "
+            "then write with toolscript setup --yes"
+        )
+
+
+def _choose_changes(changes: Sequence[FileChange], needed: Path | None) -> list[FileChange]:
+    """Returns the changes that the user wants; raises `InputError` without a ``needed`` one."""
+    chosen = [each for each in changes if _confirms(f"Write {each.path}?")]
+    if needed is not None and needed not in {change.path for change in chosen}:
+        raise InputError(f"nothing is written: the clients need the servers in {needed}")
+    return chosen
 
 
 def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _Plan:
@@ -120,14 +131,7 @@ def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _P
         data = _SECRET.sub(lambda match: _escape(store.get(match[1].decode())), data)
     own = [*read_servers(plan.own, data, os.environ, cwd)]
     found: list[ClientServer] = []
-    for client in CLIENTS:
-        path = client.path(directory, cwd)
-        if client.name not in names if names else not is_file(path):
-            continue
-        if client.is_project and not names:
-            if cwd != directory:
-                note(f"{path} is the project's, so it stays; --client {client.name} changes it")
-            continue
+    for client, path in _choose_files(names, directory, cwd):
         try:
             found += read_servers(path, _read_file(plan, path), os.environ, cwd, client)
             plan.files[client] = path
@@ -137,6 +141,19 @@ def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _P
     plan.servers = merge(own, found)
     plan.secrets = redactable(find_secrets([*own, *found]))
     return plan
+
+
+def _choose_files(
+    names: tuple[str, ...], directory: Path, cwd: Path
+) -> Iterator[tuple[ClientFile, Path]]:
+    """Yields the files of the named clients, or those of the user that are there."""
+    for client in CLIENTS:
+        path = client.path(directory, cwd)
+        is_there = not names and is_file(path)
+        if client.name in names or (is_there and not client.is_project):
+            yield client, path
+        elif is_there and cwd != directory:
+            note(f"{path} is the project's, so it stays; --client {client.name} changes it")
 
 
 def _read_file(plan: _Plan, path: Path) -> bytes:

@@ -140,26 +140,34 @@ def _tokens(settings: Settings, config_key: str) -> Finding:
 def server_finding(server: dict[str, Any]) -> Finding:
     """Returns how a server is doing; ``server`` is an entry of ``/servers``."""
     what, state = f"server {server['name']}", server["state"]
-    if state in {"ready", "resting", "disabled"}:
-        resting = ", started when needed" if state == "resting" else ""
-        found = state if state == "disabled" else counted(server["tools"], "tool") + resting
-        left_out = [*server["unread"], *(f"left out {line}" for line in server["rejected"])]
-        held, name = server["held"], server["name"]
-        left_out += [f"{counted(held, 'tool')} held"] * bool(held)
-        advice = f"look at what has changed with: toolscript review {name}" if held else ""
-        reordered = server.get("reordered", 0)
-        found += f", {reordered} reordered: same words, other order" * bool(reordered)
-        found = "; ".join([found, *server["switches"]])
-        ok = state == "disabled" or not left_out
-        is_old = state != "disabled" and server["transport"] == "sse"
-        if is_old:
-            found += f"; {_SSE}"
-            advice = advice or _SSE_ADVICE
-        return Finding(what, ok, "; ".join([found, *left_out]), advice, degraded=is_old)
+    if state == "disabled":
+        lines = ["disabled", *server["switches"], *_list_left_out(server)]
+        return Finding(what, ok=True, found="; ".join(lines))
+    if state in {"ready", "resting"}:
+        return _working_server_finding(what, server)
     advice = _ADVICE[state]
     if LAST_WORDS in (server["error"] or ""):
         advice = f"see its log: toolscript logs {shlex.quote(server['name'])}"
     return Finding(what, ok=False, found=server["error"] or state, advice=advice)
+
+
+def _working_server_finding(what: str, server: dict[str, Any]) -> Finding:
+    found = counted(server["tools"], "tool")
+    found += ", started when needed" if server["state"] == "resting" else ""
+    if reordered := server.get("reordered", 0):
+        found += f", {reordered} reordered: same words, other order"
+    is_old, left_out = server["transport"] == "sse", _list_left_out(server)
+    lines = [found, *server["switches"], *[_SSE] * is_old, *left_out]
+    advice = _SSE_ADVICE if is_old else ""
+    if server["held"]:
+        advice = f"look at what has changed with: toolscript review {server['name']}"
+    return Finding(what, not left_out, "; ".join(lines), advice, degraded=is_old)
+
+
+def _list_left_out(server: dict[str, Any]) -> list[str]:
+    """Returns a line for all that a server has and nobody can use."""
+    held = [f"{counted(server['held'], 'tool')} held"] * bool(server["held"])
+    return [*server["unread"], *(f"left out {line}" for line in server["rejected"]), *held]
 
 
 def database_finding(database: dict[str, Any]) -> Finding:
