@@ -39,8 +39,9 @@ class Client(Protocol):
 
 
 def target(path: str, parameters: Parameters) -> str:
-    """Returns path and query of a request, without parameters that are None."""
-    given = [(name, str(value)) for name, value in parameters if value is not None]
+    """Returns path and query of a request, without parameters that are None or false."""
+    stated = ((name, value) for name, value in parameters if value is not None)
+    given = [(n, "true" if v is True else str(v)) for n, v in stated if v is not False]
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 

@@ -28,7 +28,7 @@ _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
 def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> None:
     """List the configured servers with state, number of tools, and problems."""
     with connected(flags, refresh=refresh, embed=False) as client:
-        answer = client.get("/servers", [("resources", "true" if resources else None)])
+        answer = client.get("/servers", [("resources", resources)])
     header, rows = _HEADER, [_row(server) for server in answer["servers"]]
     if resources:
         used = [_resources(server) for server in answer["servers"]]
@@ -49,8 +49,7 @@ def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> N
 def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **flags: Any) -> None:
     """List every tool, or only those of SERVER."""
     with connected(flags, refresh=refresh, embed=False) as client:
-        asked = [("server", server), ("notes", "true" if notes else None)]
-        answer = client.get("/tools", asked)
+        answer = client.get("/tools", [("server", server), ("notes", notes)])
     if notes:
         tools = [tool for tool in answer["tools"] if tool["notes"]]
         noted = [[tool["toolId"], each["text"]] for tool in tools for each in tool["notes"]]

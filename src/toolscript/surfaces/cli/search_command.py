@@ -73,9 +73,9 @@ def search(
         ("limit", defaults.limit),
         ("threshold", defaults.threshold),
         *(("server", name) for name in servers),
-        ("explain", "true" if explain else None),
+        ("explain", explain),
         ("why", why),
-        ("skills", "true" if skills else None),
+        ("skills", skills),
         ("format", "mcp" if output == "tools" else None),
     ]
     with connected(flags, refresh=refresh, skills="scan_once" if skills else "off") as client:

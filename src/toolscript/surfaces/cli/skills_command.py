@@ -74,7 +74,7 @@ def search(words: tuple[str, ...], explain: bool, output: str, **flags: Any) -> 
         ("q", query),
         ("limit", defaults.limit),
         ("threshold", defaults.threshold),
-        ("explain", "true" if explain else None),
+        ("explain", explain),
     ]
     with connected(flags, only="", embed=False, skills="scan_once") as client:
         answer = client.get("/skills/search", parameters)
