@@ -46,7 +46,7 @@ async def wait_for_task(
     answered = set[str]()
     said = ""
     try:
-        while (status := task.get("status")) in {"working", "input_required"}:
+        while task.get("status") in {"working", "input_required"}:
             if (message := str(task.get("statusMessage") or "")) != said:
                 said = message
                 await report(said)
@@ -62,6 +62,12 @@ async def wait_for_task(
         with anyio.move_on_after(_CANCEL_S, shield=True):
             await send(CANCEL, named)
         raise
+    return _read_end(server, task)
+
+
+def _read_end(server: str, task: Mapping[str, Any]) -> _Raw:
+    """Returns the result of a task that has ended; raises its error if it has none."""
+    status = task.get("status")
     if status == "completed":
         return as_object(task.get("result"))
     if status == "failed":

@@ -163,6 +163,22 @@ def _version(session: ClientSession) -> str:
 
 def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, Any]) -> ToolSpec:
     """Returns a tool of a page; raises `_RejectedToolError` for one that is not valid."""
+    raw = _check_entry(session, entry, rest)
+    return ToolSpec(
+        server=spec.name,
+        name=raw["name"],
+        title=raw.get("title") or "",
+        description=raw.get("description") or "",
+        input_schema=raw["inputSchema"],
+        output_schema=raw.get("outputSchema"),
+        annotations=raw.get("annotations"),
+        config_class=spec.class_of(raw["name"]),
+        meta=raw.get("_meta"),
+    )
+
+
+def _check_entry(session: ClientSession, entry: Any, rest: dict[str, Any]) -> dict[str, Any]:
+    """Returns an entry of a page as the protocol has it; raises `_RejectedToolError`."""
     if isinstance(entry, msgspec.Raw) and len(entry) > MAX_TOOL_BYTES:
         raise _RejectedToolError(f"it has {len(entry)} bytes; at most {MAX_TOOL_BYTES} are read")
     try:
@@ -177,17 +193,7 @@ def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, 
     checks = _version(session) in MODERN_PROTOCOL_VERSIONS and not is_deep(raw["inputSchema"])
     if checks and (mistake := find_invalid_x_mcp_header(raw["inputSchema"])):
         raise _RejectedToolError(printable(mistake, 200))
-    return ToolSpec(
-        server=spec.name,
-        name=raw["name"],
-        title=raw.get("title") or "",
-        description=raw.get("description") or "",
-        input_schema=raw["inputSchema"],
-        output_schema=raw.get("outputSchema"),
-        annotations=raw.get("annotations"),
-        config_class=spec.class_of(raw["name"]),
-        meta=raw.get("_meta"),
-    )
+    return raw
 
 
 def _name_of(entry: Any) -> str:
