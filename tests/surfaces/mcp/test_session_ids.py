@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.session_ids import (
     LIFETIME_S,
-    MAX_FOREIGN_SESSIONS,
     MAX_ID_CHARS,
-    ForeignSessions,
+    MAX_REMEMBERED,
+    LatestSessions,
     Message,
     SessionId,
     SessionIds,
@@ -83,10 +83,10 @@ def test_what_is_sealed_for_something_else_is_no_id() -> None:
 
 def test_the_longest_unused_foreign_session_is_forgotten() -> None:
     ended: list[str] = []
-    sessions = ForeignSessions(ended.append)
+    sessions = LatestSessions(ended.append)
     first, second = sessions.get("first"), sessions.get("second")
     assert sessions.get("first") is first
-    for number in range(MAX_FOREIGN_SESSIONS - 1):
+    for number in range(MAX_REMEMBERED - 1):
         sessions.get(str(number))
     assert ended == [second.id]
 

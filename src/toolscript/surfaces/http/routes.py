@@ -35,7 +35,7 @@ from toolscript.surfaces.http import (
     search_routes,
     upstream_routes,
 )
-from toolscript.surfaces.http.client_sessions import ClientSessions, caller_of, session_of
+from toolscript.surfaces.http.client_sessions import caller_of, session_of
 from toolscript.surfaces.http.oauth_routes import client_route, oauth_routes
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.replica_routes import replica_routes
@@ -52,7 +52,7 @@ from toolscript.surfaces.http.request_input import (
 from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.mcp_routes import PATH as MCP_PATH
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
-from toolscript.surfaces.mcp.session_ids import SessionIds
+from toolscript.surfaces.mcp.session_ids import LatestSessions, SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
@@ -178,7 +178,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
             Middleware(BodyLimit),
         ],
     )
-    asgi.state.sessions, asgi.state.stats, asgi.state.lag = ClientSessions(), stats, None
+    asgi.state.sessions, asgi.state.stats, asgi.state.lag = LatestSessions(), stats, None
     asgi.state.page_sessions = sessions
     asgi.state.refusals, asgi.state.oauth = refusals, oauth
     asgi.state.tokens, asgi.state.settings, asgi.state.mcp = tokens, settings, mount

@@ -24,7 +24,7 @@ from toolscript.surfaces.mcp.late_import import LateServers
 from toolscript.surfaces.mcp.session_ids import (
     FOREIGN,
     ForeignSession,
-    ForeignSessions,
+    LatestSessions,
     Message,
     SessionId,
     SessionIds,
@@ -88,7 +88,7 @@ class SessionDispatch:
         self._sessions = sessions
         self._ids = ids
         self._url_of = url_of
-        self._foreign = ForeignSessions(app.end_session)
+        self._foreign = LatestSessions(app.end_session)
 
     async def answer(self, request: McpRequest) -> None:
         """Answers one HTTP request."""

@@ -8,7 +8,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from toolscript.text.json_values import as_object
 MAX_ID_CHARS = 512
 LIFETIME_S = 7 * 86_400
 """How long an id is answered by a gateway in which the session does not live."""
-MAX_FOREIGN_SESSIONS = 1024
+MAX_REMEMBERED = 1024
 FOREIGN = "toolscript.foreign-session"
 """Where the scope of a request has its `ForeignSession`."""
 STATE_PREFIX = "toolscript-"
@@ -88,23 +88,23 @@ class ForeignSession:
     """Whether its client can ask its user questions, though not through this gateway."""
 
 
-class ForeignSessions:
-    """What this gateway remembers of sessions that it did not open.
+class LatestSessions:
+    """Remembers sessions that no connection lasts for; the longest unused one is forgotten.
 
     Args:
         end: Called with the id of a `Session` that is forgotten.
     """
 
-    def __init__(self, end: Callable[[str], object]) -> None:
+    def __init__(self, end: Callable[[str], object] = lambda _: None) -> None:
         self._end = end
-        self._known: OrderedDict[str, Session] = OrderedDict()
-        """By session id, the longest unused one first."""
+        self._known: OrderedDict[Hashable, Session] = OrderedDict()
+        """The longest unused one first."""
 
-    def get(self, identifier: str) -> Session:
-        """Returns what is remembered of a session; begins with nothing."""
-        session = self._known.pop(identifier, None) or Session()
-        self._known[identifier] = session
-        if len(self._known) > MAX_FOREIGN_SESSIONS:
+    def get(self, key: Hashable) -> Session:
+        """Returns what is remembered of the session of a key; begins with nothing."""
+        session = self._known.pop(key, None) or Session()
+        self._known[key] = session
+        if len(self._known) > MAX_REMEMBERED:
             self._end(self._known.popitem(last=False)[1].id)
         return session
 
