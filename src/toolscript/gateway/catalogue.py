@@ -160,7 +160,7 @@ class Catalogue:
         )
 
 
-def reviewed_fields(reviewed: Reviewed) -> dict[str, Any]:
+def contents_of(reviewed: Reviewed) -> dict[str, Any]:
     """Returns the fields of `ServerContents` that a review of definitions gives."""
     fields = msgspec.structs.asdict(reviewed)
     return by_kind(fields.pop("accepted")) | fields

@@ -6,7 +6,7 @@ from functools import partial
 import anyio.to_thread
 import msgspec
 
-from toolscript.gateway.catalogue import ServerEntry, by_kind, reviewed_fields
+from toolscript.gateway.catalogue import ServerEntry, by_kind, contents_of
 from toolscript.gateway.definitions.comparison import HeldTool, RecentChange, Version
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.managed_server import ManagedServer
@@ -89,7 +89,7 @@ class DefinitionApproval:
         if entry.state == "ready":
             tools = (*entry.tools, *entry.skills, *(held.tool for held in entry.held))
             reviewed = await anyio.to_thread.run_sync(self._pins.review, managed.spec, tools)
-            entry = msgspec.structs.replace(entry, **reviewed_fields(reviewed))
+            entry = msgspec.structs.replace(entry, **contents_of(reviewed))
         is_new = self._catalogue.entry(entry.name) != entry
         if is_new and self._managed.get(entry.name) is managed:
             self._catalogue.publish_entry(entry)

@@ -1,4 +1,4 @@
-"""Takes JSON whose form nobody has checked for what it should be."""
+"""Takes JSON whose form nobody has checked as an object, or as a list."""
 
 from typing import Any, cast
 

@@ -26,7 +26,7 @@ from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import GatewaySettings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
-from toolscript.gateway.catalogue import Catalogue, reviewed_fields
+from toolscript.gateway.catalogue import Catalogue, contents_of
 from toolscript.gateway.definitions.comparison import HeldTool, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.diagnosis import (
@@ -282,7 +282,7 @@ class McpUpstream:
         lists = self._ready.lists if has_other_lists(session) else {}
         rejected = first_lines((*tools.rejected, *skills.rejected), _MAX_REJECTED)
         self._ready = Ready(
-            **reviewed_fields(reviewed),
+            **contents_of(reviewed),
             **self._session._asdict(),
             rejected=tuple(map(self._show, rejected)),
             lists=lists,

@@ -14,7 +14,7 @@ import msgspec
 from toolscript.config.stored_scripts import ScriptFolder, StoredScript
 from toolscript.errors import NotConnectedError, RefusedError
 from toolscript.gateway.base import Caller, Ready, Report
-from toolscript.gateway.catalogue import reviewed_fields
+from toolscript.gateway.catalogue import contents_of
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.text.wire_constants import SCRIPT
 from toolscript.types import ServerSpec
@@ -55,7 +55,7 @@ class ScriptUpstream:
         self._scripts = {s.tool.name: s for s in scripts if s.tool.name in accepted}
         self._report(
             Ready(
-                **reviewed_fields(reviewed),
+                **contents_of(reviewed),
                 transport=self._spec.transport,
                 rejected=tuple(problems),
                 lists={},
