@@ -32,13 +32,11 @@ PUSH = ToolSpec(server="git", name="push")
 class Answering(Caller):
     """A caller whose user gives these answers, one after the other."""
 
+    may_be_asked = True
+
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.asked: list[dict[str, Any]] = []
-
-    @property
-    def may_be_asked(self) -> bool:
-        return True
 
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         assert method == "elicitation/create"

@@ -36,9 +36,7 @@ FETCH_NOTHING = "sep-2640-client-no-prefetch"
 class User(Caller):
     """Accepts each question, with the defaults of its form."""
 
-    @property
-    def may_be_asked(self) -> bool:
-        return True
+    may_be_asked = True
 
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         del method

@@ -50,45 +50,22 @@ class Caller(Protocol):
     A subclass that overrides nothing ignores progress and answers no questions.
     """
 
-    @property
-    def session_key(self) -> object:
-        """The same object for all requests of one user."""
-        return None
-
-    @property
-    def session_id(self) -> str:
-        """A session that lasts for several requests; empty for a request by itself."""
-        return ""
-
-    @property
-    def project(self) -> str:
-        """The folder that the caller works in; empty if that is not known."""
-        return ""
-
-    @property
-    def accepts_input_required(self) -> bool:
-        """Whether it takes a result that asks for input, and then repeats its request with it."""
-        return False
-
-    @property
-    def accepts_tasks(self) -> bool:
-        """Whether it takes a result that names a task, and then asks for the task's result."""
-        return False
-
-    @property
-    def may_be_asked(self) -> bool:
-        """Whether its user can be asked a question: ``elicitation/create`` with a form."""
-        return False
-
-    @property
-    def may_log_in(self) -> bool:
-        """Whether a login may be begun for it, whose address its user opens on this machine."""
-        return False
-
-    @property
-    def opens_addresses(self) -> bool:
-        """Whether it can show its user an address: ``elicitation/create`` with the mode ``url``."""
-        return False
+    session_key: object = None
+    """The same object for all requests of one user."""
+    session_id: str = ""
+    """A session that lasts for several requests; empty for a request by itself."""
+    project: str = ""
+    """The folder that the caller works in; empty if that is not known."""
+    accepts_input_required: bool = False
+    """Whether it takes a result that asks for input, and then repeats its request with it."""
+    accepts_tasks: bool = False
+    """Whether it takes a result that names a task, and then asks for the task's result."""
+    may_be_asked: bool = False
+    """Whether its user can be asked a question: ``elicitation/create`` with a form."""
+    may_log_in: bool = False
+    """Whether a login may be begun for it, whose address its user opens on this machine."""
+    opens_addresses: bool = False
+    """Whether it can show its user an address: ``elicitation/create`` with the mode ``url``."""
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Takes a notice of progress."""
@@ -106,18 +83,7 @@ class SilentCaller(Caller):
     """A caller that ignores progress and answers no questions, such as a script."""
 
     def __init__(self, project: str = "", session_id: str = "") -> None:
-        self._project = project
-        self._session_id = session_id
-
-    @property
-    def session_id(self) -> str:
-        """See `Caller`."""
-        return self._session_id
-
-    @property
-    def project(self) -> str:
-        """See `Caller`."""
-        return self._project
+        self.project, self.session_id = project, session_id
 
 
 SILENT_CALLER = SilentCaller()

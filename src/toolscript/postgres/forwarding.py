@@ -23,7 +23,7 @@ from toolscript.errors import (
     RefusedError,
     UpstreamError,
 )
-from toolscript.gateway.base import FORWARDED, Caller
+from toolscript.gateway.base import FORWARDED, Caller, SilentCaller
 from toolscript.gateway.raw_results import RawResult, is_moderate
 from toolscript.postgres.leases import Leases
 from toolscript.types import ServerSpec
@@ -77,23 +77,6 @@ class _Failure(msgspec.Struct, frozen=True):
 class _Answer(msgspec.Struct, frozen=True):
     result: msgspec.Raw = msgspec.Raw(b"null")
     failure: _Failure | None = None
-
-
-class _ForwardedCaller(Caller):
-    """The caller of another replica, who hears of no progress and is asked nothing."""
-
-    def __init__(self, request: ForwardedRequest) -> None:
-        self._request = request
-
-    @property
-    def session_id(self) -> str:
-        """See `Caller`."""
-        return self._request.session
-
-    @property
-    def project(self) -> str:
-        """See `Caller`."""
-        return self._request.project
 
 
 class Forwarder:
@@ -201,7 +184,7 @@ class ForwardedRequests:
     @staticmethod
     def caller_of(request: ForwardedRequest) -> Caller:
         """Returns the caller of a request."""
-        return _ForwardedCaller(request)
+        return SilentCaller(request.project, request.session)
 
     async def answer(self, request: ForwardedRequest, work: Awaitable[dict[str, Any]]) -> bytes:
         """Returns what ``work`` returns or raises, sealed."""

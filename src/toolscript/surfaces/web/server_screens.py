@@ -65,16 +65,7 @@ class _LoginCaller(Caller):
     """Takes the address of a login, which the screen then shows to its user."""
 
     address = ""
-
-    @property
-    def may_log_in(self) -> bool:
-        """See `Caller`."""
-        return True
-
-    @property
-    def opens_addresses(self) -> bool:
-        """See `Caller`."""
-        return True
+    may_log_in = opens_addresses = True
 
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`."""
