@@ -30,9 +30,10 @@ from tests.support import (
     until,
 )
 
-from toolscript.surfaces.cli.bridge import Bridge, Stream
+from toolscript.surfaces.cli.bridge import Bridge, open_stream
 from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
+from toolscript.surfaces.cli.http_exchange import Exchange
 
 CLIENT = {"name": "test", "version": "1"}
 ODD: list[dict[str, Any]] = [
@@ -384,9 +385,9 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
         until(lambda server=server: server in here("list-servers").stdout, "it is there")
         may_open = Event()
 
-        def connect(url: str = url, key: str = key, gate: Event = may_open) -> Stream:
+        def connect(url: str = url, key: str = key, gate: Event = may_open) -> Exchange:
             assert gate.wait(PATIENCE_S)
-            return Stream(RemoteClient(url, "", key), "/mcp/search/stream")
+            return open_stream(RemoteClient(url, "", key), "/mcp/search/stream")
 
         answers = HandshakeCache(file, "/mcp/search/stream", None)
         with in_process(connect, answers) as (client, finish):
@@ -414,7 +415,7 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
 
 @contextmanager
 def in_process(
-    connect: Callable[[], Stream], answers: HandshakeCache
+    connect: Callable[[], Exchange], answers: HandshakeCache
 ) -> Generator[tuple[Session, Callable[[], None]]]:
     """A client of a bridge in this process, and what ends its session."""
     (source, given), (read, sink) = os.pipe(), os.pipe()

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
 from toolscript.surfaces.cli.gateway_client import RemoteClient, error_named
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
+from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.text.json_values import as_object
 from toolscript.text.wire_constants import SAFE_META_TOOLS
 
@@ -32,34 +33,22 @@ _RESULT = re.compile(rb'\{"jsonrpc":"2\.0","id":("[^"\\]*"|-?\d+),"(?:result|err
 _CONNECTION_ERRORS = (OSError, ValueError)
 
 
-class Stream:
-    """One connection to a gateway: a request and its response, both open until the end."""
+def open_stream(gateway: RemoteClient, path: str) -> Exchange:
+    """Returns a connection to a gateway: a request and its response, both open until the end."""
+    stream = gateway.begin("POST", path, None, _TIMEOUT_S, "application/x-ndjson")
+    if (status := stream.status()) != _OK:
+        raise _refusal(status, stream.read())
+    stream.socket.settimeout(None)
+    return stream
 
-    def __init__(self, gateway: RemoteClient, path: str) -> None:
-        self._exchange = gateway.begin("POST", path, None, _TIMEOUT_S, "application/x-ndjson")
-        if (status := self._exchange.status()) != _OK:
-            raise _refusal(status, self._exchange.read())
-        self._exchange.socket.settimeout(None)
 
-    def send(self, line: bytes) -> None:
-        """Sends a line; raises `OSError`."""
-        self._exchange.send(line)
-
-    def finish(self) -> None:
-        """Says that nothing more will be sent."""
-        self._exchange.finish()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._exchange.close()
-
-    def receive(self) -> bytes:
-        """Returns the next line, or nothing at the end."""
-        try:
-            line = self._exchange.read_line()
-        except _CONNECTION_ERRORS:
-            return b""
-        return line if line.endswith(b"\n") else b""
+def _receive(stream: Exchange) -> bytes:
+    """Returns the next line, or nothing at the end."""
+    try:
+        line = stream.read_line()
+    except _CONNECTION_ERRORS:
+        return b""
+    return line if line.endswith(b"\n") else b""
 
 
 def _refusal(status: int, body: bytes) -> ToolscriptError:
@@ -106,11 +95,11 @@ class Bridge:
         answers: The answers of earlier gateways; none by default.
     """
 
-    connect: Callable[[], Stream]
+    connect: Callable[[], Exchange]
     source: BinaryIO
     sink: BinaryIO
     answers: HandshakeCache = field(default_factory=lambda: HandshakeCache(None))
-    _stream: Stream | None = None
+    _stream: Exchange | None = None
     _number: int = 0
     """How many streams there have been."""
     _pending: dict[_Id, _Request] = field(default_factory=dict[_Id, _Request])
@@ -234,8 +223,8 @@ class Bridge:
 
     # From the gateway
 
-    def _read(self, stream: Stream, number: int) -> None:
-        while line := stream.receive():
+    def _read(self, stream: Exchange, number: int) -> None:
+        while line := _receive(stream):
             self._from_gateway(line, number)
         with self._lock:
             if self._stream is stream:
@@ -338,7 +327,7 @@ class Bridge:
             else:
                 return
 
-    def _install(self, stream: Stream) -> None:
+    def _install(self, stream: Exchange) -> None:
         self._number += 1
         self._stream = stream
         self._reopened.clear()
@@ -363,7 +352,7 @@ class Bridge:
         if opening.listed is not None and opening.listed["id"] not in self._pending:
             stream.send(_line({**opening.listed, "id": _listing(self._number)}))
 
-    def _send_waiting(self, stream: Stream) -> bool:
+    def _send_waiting(self, stream: Exchange) -> bool:
         """Sends the lines that waited for the first stream; returns whether there were any."""
         waiting, self._waiting = self._waiting, []
         for line, identifier in waiting:

@@ -6,11 +6,12 @@ from typing import Any, cast
 import click
 
 from toolscript.config.settings import Settings, load_settings
-from toolscript.surfaces.cli.bridge import Bridge, Stream
+from toolscript.surfaces.cli.bridge import Bridge, open_stream
 from toolscript.surfaces.cli.connect import client_of, record_file, running_gateway
 from toolscript.surfaces.cli.gateway_client import RemoteClient, working_directory
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
+from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.garbage_collection import collect_as_usual
@@ -35,11 +36,11 @@ def mcp(alone: bool, **flags: Any) -> None:
     if settings.client.url and not _chosen(flags):
         url, token, profile = settings.client.url, settings.client.token, settings.client.profile
         gateway = RemoteClient(url, "", token, working_directory(), profile)
-        Bridge(lambda: Stream(gateway, path), sys.stdin.buffer, sys.stdout.buffer).run()
+        Bridge(lambda: open_stream(gateway, path), sys.stdin.buffer, sys.stdout.buffer).run()
         return
     started_with = {name: flags[name] for name in ("scripts", "model", "config", "data_dir")}
 
-    def connect() -> Stream:
+    def connect() -> Exchange:
         record = ensure_gateway(settings.paths, started_with)
         if record.version != __version__:
             note(
@@ -51,7 +52,7 @@ def mcp(alone: bool, **flags: Any) -> None:
                 "the gateway runs without --scripts, so models get no run_script; "
                 "to change that: toolscript gateway stop"
             )
-        return Stream(client_of(record, settings.client.profile), path)
+        return open_stream(client_of(record, settings.client.profile), path)
 
     record = record_file(settings.paths).path
     # In two phases the list is another one after each search.
