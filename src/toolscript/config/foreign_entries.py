@@ -22,7 +22,7 @@ def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     if command:
         entry["command"] = command[0]
     if command or isinstance(entry.get("args"), list):
-        entry["args"] = [_text(word) for word in (*command[1:], *as_list(entry.get("args")))]
+        entry["args"] = [*map(_text, (*command[1:], *as_list(entry.get("args"))))]
     for alias, key in ALIASES.items():
         if alias in entry:
             entry[key] = _merge(entry.pop(alias), entry.get(key))

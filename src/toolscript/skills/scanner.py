@@ -303,10 +303,14 @@ def _catalogue_of(read: Mapping[tuple[str, str], _ReadFile], problems: list[str]
     warnings = [f"{each.file}: {text}" for each in skills.values() for text in each.warnings]
     return SkillCatalogue(
         dict(sorted(skills.items())),
-        tuple(printable(line, 500) for line in first_lines(problems, MAX_PROBLEMS)),
-        tuple(printable(line, 500) for line in warnings[:MAX_PROBLEMS]),
+        tuple(map(_on_one_line, first_lines(problems, MAX_PROBLEMS))),
+        tuple(map(_on_one_line, warnings[:MAX_PROBLEMS])),
         ids,
     )
+
+
+def _on_one_line(text: str) -> str:
+    return printable(text, 500)
 
 
 def _fold(path: str) -> str:

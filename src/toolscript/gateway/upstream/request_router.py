@@ -194,8 +194,7 @@ class RequestRouter:
         if declined:
             answers = {"taskId": task.get("taskId"), "inputResponses": declined}
             await self._transmit(UPDATE, answers, pending)
-        shown = {key: self._attribute(each) for key, each in questions.items()}
-        left = {key: each for key, each in shown.items() if key not in declined}
+        left = {k: self._attribute(each) for k, each in questions.items() if k not in declined}
         return {**task, "inputRequests": left} if questions else task
 
     async def idle(self) -> None:

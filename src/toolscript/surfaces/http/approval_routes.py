@@ -1,6 +1,7 @@
 """The routes by which the owner decides: about changed tools, and about calls that wait."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import anyio.to_thread
@@ -98,11 +99,8 @@ async def permissions(app: App, request: Request) -> Any:
     remembered = await anyio.to_thread.run_sync(app.approvals.remembered.all)
     tools = {tool.id: tool for tool in app.catalogue(grant_of(request)).tools()}
     return PermissionsAnswer(
-        rules=[RuleAnswer.of(rule) for rules in files for rule in rules],
-        profiles={
-            name: [RuleAnswer.of(rule) for rule in profile.rules]
-            for name, profile in profiles.items()
-        },
+        rules=[*map(RuleAnswer.of, chain.from_iterable(files))],
+        profiles={name: [*map(RuleAnswer.of, each.rules)] for name, each in profiles.items()},
         selections={
             name: [*profile.selection.servers, *profile.selection.tools]
             for name, profile in profiles.items()

@@ -313,7 +313,7 @@ class ToolEndpoint:
             raise missing[0]
         known = self._catalogue(context).tools_by_id(tool.id for tool in tools)
         described = [wire.described(each) for each in known.values() if each.spec.is_for_models]
-        problems = {"missing": [str(error) for error in missing]} if missing else {}
+        problems = {"missing": [*map(str, missing)]} if missing else {}
         return self._json({"tools": described, **problems})
 
     def _json(self, value: _Raw) -> _Raw:

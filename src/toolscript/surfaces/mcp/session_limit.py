@@ -62,10 +62,8 @@ class SessionLimit:
         if len(self._open) > self._most:
             numbers = Counter(each.holder for each in self._open.values())
             most = max(numbers, key=numbers.__getitem__)
-            others = [
-                each for each in self._open.values() if each.holder == most and each is not session
-            ] or [each for each in self._open.values() if each is not session]
-            self.finish(next((each for each in others if not each.requests), others[0]))
+            others = (each for each in self._open.values() if each is not session)
+            self.finish(min(others, key=lambda each: (each.holder != most, bool(each.requests))))
 
     def find(self, identifier: str) -> OpenSession | None:
         """Returns the session of this id; None for an unknown or ended one."""

@@ -5,6 +5,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def _configuration(config: Config) -> Iterator[Finding]:
 
 def _permissions(config: Config) -> Finding:
     """What may be called without a question, and whose changes are accepted unseen."""
-    rules = [rule for each in config.permissions for rule in each]
+    rules = [*chain.from_iterable(config.permissions)]
     found = (
         counted(len(rules), "rule")
         if rules

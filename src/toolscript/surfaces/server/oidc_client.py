@@ -74,7 +74,7 @@ class OidcClient:
         for _, profile in pairs:
             check_profile(profile, profiles)
         self._profiles, self._claim = pairs, own.claim
-        self._secret = _read_secret(own.client_secret or "", settings.paths.data_dir)
+        self._secret = _read_secret(own.client_secret, settings.paths.data_dir)
         self._redirect_uri = gateway + RETURN
         self._http = httpx2.AsyncClient(timeout=_TIMEOUT_S, limits=_LIMITS)
         self._metadata: tuple[_Metadata, jwt.PyJWKClient] | None = None
@@ -199,11 +199,11 @@ class OidcClient:
         raise DeniedError(f"{url} cannot be asked: {why}")
 
 
-def _read_secret(stated: str, data_dir: Path) -> str:
+def _read_secret(stated: str | None, data_dir: Path) -> str:
     """Returns a client secret; if that names a stored one, the stored one."""
-    variable = SECRET_VARIABLE.fullmatch(stated)
+    variable = SECRET_VARIABLE.fullmatch(stated or "")
     if variable is None:
-        return stated
+        return stated or ""
     secret = SecretStore(data_dir).get(variable["name"])
     if not secret:
         raise ConfigError(f"store it with: toolscript secret set {variable['name']}")
