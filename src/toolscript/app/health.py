@@ -114,95 +114,82 @@ def count_indexed(index: LiveIndex[Catalogue], gateway: Gateway) -> int:
     return max(0, index.indexed - held)
 
 
+@dataclass(eq=False)
 class HealthMonitor:
-    """Answers how an application is doing, each time from the present state of its parts.
+    """Answers how an application is doing, each time from the present state of its parts."""
 
-    Args:
-        gateway: Connects to the servers.
-        index: Searches the tools.
-        semantic: The semantic signal of the index, for the statistics.
-        skills: Follows the skills.
-        stores: May be shared with other gateways, over a database.
-        tasks: The background tasks.
-        follower: Takes over changes of the configuration; None if none does.
-        catalogue: Returns the tools that a grant allows.
-    """
-
-    def __init__(  # noqa: PLR0913, PLR0917 - the parts of the application
-        self,
-        gateway: Gateway,
-        index: LiveIndex[Catalogue],
-        semantic: SemanticSignal,
-        skills: SkillService,
-        stores: Stores,
-        tasks: TaskMonitor,
-        follower: Follower | None,
-        catalogue: Callable[[Grant], ScopedCatalogue],
-    ) -> None:
-        self._gateway = gateway
-        self._index = index
-        self._semantic = semantic
-        self._skills = skills
-        self._stores = stores
-        self._tasks = tasks
-        self._follower = follower
-        self._catalogue = catalogue
-        self._was_complete = False
-        """Whether all tools were indexed once: from then on a change costs only the new ones."""
+    gateway: Gateway
+    """Connects to the servers."""
+    index: LiveIndex[Catalogue]
+    """Searches the tools."""
+    semantic: SemanticSignal
+    """The semantic signal of the index, for the statistics."""
+    skills: SkillService
+    """Follows the skills."""
+    stores: Stores
+    """May be shared with other gateways, over a database."""
+    tasks: TaskMonitor
+    """The background tasks."""
+    follower: Follower | None
+    """Takes over changes of the configuration; None if none does."""
+    catalogue: Callable[[Grant], ScopedCatalogue]
+    """Returns the tools that a grant allows."""
+    _was_complete: bool = False
+    """Whether all tools were indexed once: from then on a change costs only the new ones."""
 
     @property
     def database(self) -> DatabaseState | None:
         """The state of the database that several gateways share; None without one."""
-        replication = self._stores.replication
+        replication = self.stores.replication
         return replication.state() if replication else None
 
     async def ready(self) -> None:
         """Returns when every server has settled and every tool and skill is fully indexed."""
-        while not (self._gateway.settled and self._index.ready):
-            await self._gateway.settle()
-            await self._index.settled()
-        await self._skills.settled()
+        while not (self.gateway.settled and self.index.ready):
+            await self.gateway.settle()
+            await self.index.settled()
+        await self.skills.settled()
 
     def search_obstacle(self) -> str:
         """Returns why no search can be answered, without a server's name; empty if one can be.
 
         After the start none can until every server has settled and every tool is indexed.
         """
-        if self._tasks.failure:
+        if self.tasks.failure:
             return "a background task has failed; the gateway ends"
         database = self.database
         if database is not None and not database.fits:
             return database.problem
-        self._was_complete |= self._gateway.settled and self._index.ready
+        self._was_complete |= self.gateway.settled and self.index.ready
         if not self._was_complete:
             return "the tools are being listed and indexed; try again"
-        if count_indexed(self._index, self._gateway) or self._skills.index.indexed:
+        if count_indexed(self.index, self.gateway) or self.skills.index.indexed:
             return ""
         return "there is nothing to search; see: toolscript gateway status"
 
     def health(self, grant: Grant = EVERYTHING) -> Health:
         """Returns how the application is doing, as far as ``grant`` lets the caller know."""
-        catalogue, indexed = self._catalogue(grant), count_indexed(self._index, self._gateway)
-        is_ready = self._gateway.settled and self._index.ready and not self._skills.awaited
+        catalogue, indexed = self.catalogue(grant), count_indexed(self.index, self.gateway)
+        is_ready = self.gateway.settled and self.index.ready and not self.skills.awaited
         health = Health(
-            ready=is_ready and not self._tasks.failure,
+            ready=is_ready and not self.tasks.failure,
             waiting_for=catalogue.unsettled(),
             tools=indexed if catalogue.grant.is_whole else len(catalogue.tools()),
-            download=DownloadState.of(self._semantic.model),
-            failure=self._tasks.failure,
+            download=DownloadState.of(self.semantic.model),
+            failure=self.tasks.failure,
         )
         if not grant.is_whole:
             return health
-        learning = self._index.engine.learning
+        learning = self.index.engine.learning
         states = {} if learning is None else {"learning": learning.state}
         return replace(
             health,
-            tools_waiting=self._index.waiting,
-            passages_waiting=self._skills.index.waiting,
-            configuration=self._gateway.config.stamp,
-            configuration_problem=self._follower.problem if self._follower else "",
-            folder=self._gateway.project if grant.is_owner else "",
-            tasks={**self._tasks.states, **states},
+            tools_waiting=self.index.waiting,
+            passages_waiting=self.skills.index.waiting,
+            configuration=self.gateway.config.stamp,
+            configuration_problem=self.follower.problem if self.follower else "",
+            folder=self.gateway.project if grant.is_owner else "",
+            tasks={**self.tasks.states, **states},
             database=self.database,
         )
 
@@ -211,7 +198,7 @@ class HealthMonitor:
 
         ``grant`` limits the figures to those that the caller may know.
         """
-        catalogue, indexed = self._catalogue(grant), count_indexed(self._index, self._gateway)
+        catalogue, indexed = self.catalogue(grant), count_indexed(self.index, self.gateway)
         indexed = indexed if catalogue.grant.is_whole else len(catalogue.tools())
-        stats = search_stats(self._index, self._semantic) | {"toolsIndexed": indexed}
+        stats = search_stats(self.index, self.semantic) | {"toolsIndexed": indexed}
         return stats if grant.is_whole else {n: stats[n] for n in ("toolsIndexed", *PUBLIC_STATS)}

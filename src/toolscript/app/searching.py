@@ -37,35 +37,25 @@ class Found:
         return self.result.hits
 
 
+@dataclass(eq=False)
 class Searches:
-    """Searches the tools and skills of an application, each for the caller's grant.
+    """Searches the tools and skills of an application, each for the caller's grant."""
 
-    Args:
-        gateway: Knows which tools are held.
-        index: Searches the tools.
-        permissions: The rules, by which tools are denied.
-        catalogue: Returns the tools that a grant allows.
-        skills: Returns the skills that a grant allows.
-    """
-
-    def __init__(
-        self,
-        gateway: Gateway,
-        index: LiveIndex[Catalogue],
-        permissions: ToolPermissions,
-        catalogue: Callable[[Grant], ScopedCatalogue],
-        skills: Callable[[Grant], ScopedSkills],
-    ) -> None:
-        self._gateway = gateway
-        self._index = index
-        self._permissions = permissions
-        self._catalogue = catalogue
-        self._skills = skills
+    gateway: Gateway
+    """Knows which tools are held."""
+    index: LiveIndex[Catalogue]
+    """Searches the tools."""
+    permissions: ToolPermissions
+    """The rules, by which tools are denied."""
+    catalogue: Callable[[Grant], ScopedCatalogue]
+    """Returns the tools that a grant allows."""
+    skills: Callable[[Grant], ScopedSkills]
+    """Returns the skills that a grant allows."""
 
     @property
     def indexed(self) -> int:
         """How many tools can be found."""
-        return count_indexed(self._index, self._gateway)
+        return count_indexed(self.index, self.gateway)
 
     async def search(self, request: SearchRequest, history: SessionHistory | None = None) -> Found:
         """Returns the tools that answer, and skills if the request asks for them.
@@ -81,7 +71,7 @@ class Searches:
             QueryError: The query is empty or too long.
             RangeError: The limit, the threshold or α is outside its range.
         """
-        catalogue = self._catalogue(request.grant)
+        catalogue = self.catalogue(request.grant)
         request = replace(request, grant=catalogue.grant)
         catalogue.check(request.servers)
         with span("search") as current:
@@ -103,7 +93,7 @@ class Searches:
         of_tools = replace(request, skills=False)
         servers = (*request.servers, SKILLS) if request.servers else ()
         of_skills = replace(of_tools, servers=servers, why="")
-        skills = await self._skills(request.grant).search(of_skills)
+        skills = await self.skills(request.grant).search(of_skills)
         if not self.indexed and skills.hits:
             return skills
         return _merge(await self._search_tools(of_tools, catalogue), skills)
@@ -112,15 +102,15 @@ class Searches:
         self, request: SearchRequest, catalogue: ScopedCatalogue
     ) -> SearchResult:
         if not self.indexed:
-            fault = self._index.fault
+            fault = self.index.fault
             raise NotReadyError(
                 f"no tools can be searched; {fault}" if fault else catalogue.nothing()
             )
-        held, denied = self._gateway.catalogue.held, self._permissions.denied(request.grant)
-        result = await self._index.search(replace(request, hidden=denied.union(held)))
+        held, denied = self.gateway.catalogue.held, self.permissions.denied(request.grant)
+        result = await self.index.search(replace(request, hidden=denied.union(held)))
         if any(map(request.grant.allows, held)):
             every = replace(request, hidden=denied, why="", explain=False)
-            near = find_near_held(result, await self._index.search(every), catalogue.is_awaited)
+            near = find_near_held(result, await self.index.search(every), catalogue.is_awaited)
             result = replace(result, held=near)
         if request.why and result.why is None:
             result = replace(result, why=catalogue.why_missing(request.why))

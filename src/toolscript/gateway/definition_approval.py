@@ -1,6 +1,7 @@
 """Approves and rejects changed definitions, which are held until a person decides."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import anyio.to_thread
@@ -14,37 +15,30 @@ from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.types import ServerSpec, ToolSpec
 
 
+@dataclass(eq=False)
 class DefinitionApproval:
     """Applies the decisions about held definitions to the catalogue.
 
     Entries of servers are compared with the definitions that were accepted.
-
-    Args:
-        pins: The definitions that were accepted.
-        catalogue: The catalogue.
-        managed: The servers that run, by name.
     """
 
-    def __init__(
-        self,
-        pins: DefinitionPins,
-        catalogue: ObservableCatalogue,
-        managed: Mapping[str, ManagedServer],
-    ) -> None:
-        self._pins = pins
-        self._catalogue = catalogue
-        self._managed = managed
+    pins: DefinitionPins
+    """The definitions that were accepted."""
+    catalogue: ObservableCatalogue
+    """The catalogue."""
+    managed: Mapping[str, ManagedServer]
+    """The servers that run, by name."""
 
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
-        return await anyio.to_thread.run_sync(self._pins.versions, tool)
+        return await anyio.to_thread.run_sync(self.pins.versions, tool)
 
     async def approve(self, spec: ServerSpec, chosen: Sequence[HeldTool]) -> None:
         """Accepts some held definitions of one server. Raises `DecisionStorageError`."""
-        entry = self._catalogue.entry(spec.name)
+        entry = self.catalogue.entry(spec.name)
         left = [each for each in entry.held if each not in chosen] if entry else []
-        await anyio.to_thread.run_sync(partial(self._pins.approve, spec, chosen, left=left))
-        entry = self._catalogue.entry(spec.name)
+        await anyio.to_thread.run_sync(partial(self.pins.approve, spec, chosen, left=left))
+        entry = self.catalogue.entry(spec.name)
         if entry is None:
             return
         tools = {tool.name: tool for tool in (*entry.tools, *entry.skills)}
@@ -64,8 +58,8 @@ class DefinitionApproval:
 
         Raises `DecisionStorageError`.
         """
-        await anyio.to_thread.run_sync(self._pins.reject, spec, chosen)
-        entry = self._catalogue.entry(spec.name)
+        await anyio.to_thread.run_sync(self.pins.reject, spec, chosen)
+        entry = self.catalogue.entry(spec.name)
         if entry is None:
             return
         marked = tuple(
@@ -88,16 +82,16 @@ class DefinitionApproval:
         """Publishes an entry as the accepted definitions have it now."""
         if entry.state == "ready":
             tools = (*entry.tools, *entry.skills, *(held.tool for held in entry.held))
-            reviewed = await anyio.to_thread.run_sync(self._pins.review, managed.spec, tools)
+            reviewed = await anyio.to_thread.run_sync(self.pins.review, managed.spec, tools)
             entry = msgspec.structs.replace(entry, **contents_of(reviewed))
-        is_new = self._catalogue.entry(entry.name) != entry
-        if is_new and self._managed.get(entry.name) is managed:
-            self._catalogue.publish_entry(entry)
+        is_new = self.catalogue.entry(entry.name) != entry
+        if is_new and self.managed.get(entry.name) is managed:
+            self.catalogue.publish_entry(entry)
 
     def _republish(self, entry: ServerEntry) -> None:
         """Publishes a reviewed entry, and has a connected server list its tools again."""
-        self._catalogue.publish_entry(entry)
-        if (managed := self._managed.get(entry.name)) is not None:
+        self.catalogue.publish_entry(entry)
+        if (managed := self.managed.get(entry.name)) is not None:
             managed.list_again()
 
 
