@@ -182,18 +182,9 @@ def _print_status(found: "DatabaseStatus") -> None:
         click.echo(f"{label:<10}{text}")
     if found.catalogues:
         click.echo()
-        header = [
-            "Catalogue",
-            "Servers",
-            "Tools",
-            "Tokens",
-            "Logins",
-            "Pins",
-            "Index",
-            "Gateways",
-        ]
-        rows = [_row(catalogue) for catalogue in found.catalogues]
-        print_table(header, rows, 0)
+        counts = ("Servers", "Tools", "Tokens", "Logins", "Pins")
+        header = ["Catalogue", *counts, "Index", "Gateways"]
+        print_table(header, [*map(_row, found.catalogues)], 0)
     replicas = [[c.name, r.id, r.url, r.version] for c in found.catalogues for r in c.replicas]
     if replicas:
         click.echo()

@@ -29,9 +29,9 @@ def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> N
     """List the configured servers with state, number of tools, and problems."""
     with connected(flags, refresh=refresh, embed=False) as client:
         answer = client.get("/servers", [("resources", resources)])
-    header, rows = _HEADER, [_row(server) for server in answer["servers"]]
+    header, rows = _HEADER, [*map(_row, answer["servers"])]
     if resources:
-        used = [_resources(server) for server in answer["servers"]]
+        used = map(_resources, answer["servers"])
         header = [*header[:-1], "Instances", "Processes", "Memory", "CPU time", header[-1]]
         rows = [[*row[:-1], *cells, row[-1]] for row, cells in zip(rows, used, strict=True)]
     print_answer(answer, output, header, rows)

@@ -7,6 +7,7 @@ it. Where several do, a URI that names the server says which one is meant.
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
@@ -159,11 +160,7 @@ class PromptsAndResources:
         listing = [s for s in servers if uri in self._uris.get(s, ()) or uri in patterns[s]]
         if listing or len(uri) > _MAX_URI_CHARS:
             return listing
-        return [
-            server
-            for server, known in patterns.items()
-            if any(each is not None and each.match(uri) is not None for each in known.values())
-        ]
+        return [server for server, known in patterns.items() if _fits(known.values(), uri)]
 
     def _servers(self, grant: Grant) -> list[str]:
         """Returns the servers that work and that the caller may read all of."""
@@ -215,6 +212,11 @@ class PromptsAndResources:
                 break
             params = {"cursor": answer["nextCursor"]}
         del entries[_MAX_ENTRIES:]
+
+
+def _fits(templates: "Iterable[UriTemplate | None]", uri: str) -> bool:
+    """Whether a URI is one of those that the templates stand for."""
+    return any(each is not None and each.match(uri) is not None for each in templates)
 
 
 def _flat(listed: dict[str, list[_Raw]]) -> list[tuple[str, _Raw]]:
