@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from toolscript.config.settings import MIN_KEY_CHARS, ServerSettings
+from toolscript.config.setting_groups import MIN_KEY_CHARS
+from toolscript.config.settings import ServerSettings
 from toolscript.errors import DataDirectoryError
 from toolscript.storage.atomic_files import check_owner, write_atomically, write_failure
 

@@ -7,7 +7,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from toolscript.config.settings import CLIENT_DOCUMENT
+from toolscript.config.setting_groups import CLIENT_DOCUMENT
 from toolscript.errors import InputError
 from toolscript.surfaces.server.authorization_server import (
     METADATA,

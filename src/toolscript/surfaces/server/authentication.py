@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.permission_rules import check_profile
-from toolscript.config.settings import CLIENT_DOCUMENT
+from toolscript.config.setting_groups import CLIENT_DOCUMENT
 from toolscript.errors import (
     AccessError,
     DatabaseUnavailableError,

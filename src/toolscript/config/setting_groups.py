@@ -1,0 +1,445 @@
+"""The options by group: name, type, default, range, variable, flag and help of each.
+
+`settings` reads their values.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MIN_KEY_CHARS = 32
+"""Shorter secret keys could be guessed."""
+CLIENT_DOCUMENT = "/oauth/client.json"
+"""The path at which a gateway describes itself to the servers that it logs in to."""
+_HTTP = ("http://", "https://")
+
+
+def _setting(default: Any, help: str, env: str, flag: str | None = None, **more: Any) -> Any:  # noqa: A002 - as in Option
+    """Returns a field of a group; ``more`` are further fields of its `Option`, and ``secret``.
+
+    An option whose name is not that of the field gives it as ``name``.
+    """
+    secret = more.pop("secret", False)
+    metadata = {"help": help, "env": env, "flag": flag, **more}
+    return field(default=default, repr=not secret, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathSettings:
+    """The files that are read and written."""
+
+    config: Path | None = _setting(
+        None,
+        "Configuration file with mcpServers, as MCP clients write it.",
+        "TOOLSCRIPT_CONFIG",
+        "--config",
+    )
+    data_dir: Path = _setting(
+        None,
+        "Folder for caches, snapshots and logs.  [default: ~/.toolscript]",
+        "TOOLSCRIPT_DATA_DIR",
+        "--data-dir",
+    )
+    no_cache: bool = _setting(
+        default=False,
+        help="Neither read nor write the embedding cache.",
+        env="TOOLSCRIPT_SEARCH_NO_CACHE",
+    )
+    sandbox: Path | None = _setting(
+        None,
+        "Folder that Vector.VectorUpdate may read.  [default: the working directory]",
+        "TOOLSCRIPT_SANDBOX",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """The gateway that a command uses, and as whom."""
+
+    url: str | None = _setting(
+        None,
+        "Address of the gateway to use.",
+        "TOOLSCRIPT_GATEWAY_URL",
+        schemes=_HTTP,
+        name="gateway_url",
+    )
+    token: str | None = _setting(
+        None,
+        "Token to send to that gateway.",
+        "TOOLSCRIPT_GATEWAY_TOKEN",
+        secret=True,
+        name="gateway_token",
+    )
+    profile: str | None = _setting(
+        None,
+        "Profile of the configuration whose permissions hold as well.",
+        "TOOLSCRIPT_PROFILE",
+        "--profile",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """How searches rank."""
+
+    limit: int = _setting(
+        3, "Maximum number of results.", "TOOLSCRIPT_SEARCH_LIMIT", "--limit", bounds=(1, 100)
+    )
+    threshold: float = _setting(
+        0.35,
+        "Minimum score of a result.",
+        "TOOLSCRIPT_SEARCH_THRESHOLD",
+        "--threshold",
+        bounds=(0, 1),
+    )
+    alpha: float = _setting(
+        0.7,
+        "Weight of the semantic score; the rest is that of the lexical score.",
+        "TOOLSCRIPT_SEARCH_ALPHA",
+        bounds=(0, 1),
+    )
+    no_learning: bool = _setting(
+        default=False,
+        help="Neither learn from calls nor use what was learned.",
+        env="TOOLSCRIPT_NO_LEARNING",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSettings:
+    """The model that computes embeddings."""
+
+    model: str = _setting(
+        "bundled",
+        "Embedding model: bundled, a repository on the hub, a folder or an address.",
+        "TOOLSCRIPT_SEARCH_MODEL",
+        "--model",
+    )
+    fallback: str = _setting(
+        "bundled",
+        "What to use when the model cannot be loaded.",
+        "TOOLSCRIPT_SEARCH_FALLBACK",
+        choices=("bundled", "fuzzy"),
+    )
+    device: str = _setting(
+        "auto",
+        "Where the model runs: auto uses a GPU where one works, gpu requires one.",
+        "TOOLSCRIPT_SEARCH_DEVICE",
+        choices=("auto", "cpu", "gpu"),
+    )
+    key: str | None = _setting(
+        None,
+        "Key for the embedding server, where the model is an address.",
+        "TOOLSCRIPT_EMBEDDINGS_KEY",
+        secret=True,
+        name="embeddings_key",
+    )
+    threads: int = _setting(
+        0,
+        "Threads the embedding model may use; 0 uses one, and all cores to index many tools.",
+        "TOOLSCRIPT_SEARCH_THREADS",
+        bounds=(0, 64),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """The connections to servers."""
+
+    connect_timeout_s: float = _setting(
+        30.0,
+        "How long a server may take to start, in seconds.",
+        "TOOLSCRIPT_CONNECT_TIMEOUT",
+        bounds=(0.1, 600),
+    )
+    call_timeout_s: float = _setting(
+        300.0,
+        "How long a tool may run without reporting progress, in seconds.",
+        "TOOLSCRIPT_CALL_TIMEOUT",
+        bounds=(0.1, 86400),
+    )
+    message_limit_mib: int = _setting(
+        40,
+        "Maximum size of one message of a server, in MiB.",
+        "TOOLSCRIPT_MESSAGE_LIMIT",
+        bounds=(1, 48),
+    )
+    start: str = _setting(
+        "lazy",
+        "When servers whose tools are known are started: with the gateway, or when needed.",
+        "TOOLSCRIPT_START",
+        choices=("lazy", "eager"),
+    )
+    idle_timeout_s: float = _setting(
+        600.0,
+        "Seconds without a request after which a server is stopped; 0 for never.",
+        "TOOLSCRIPT_IDLE_TIMEOUT",
+        bounds=(0, 86400),
+    )
+    max_processes: int = _setting(
+        40,
+        "How many servers may run at a time; the longest unused one makes room. 0 for any number.",
+        "TOOLSCRIPT_MAX_PROCESSES",
+        bounds=(0, 10000),
+    )
+    ping_interval_s: float = _setting(
+        15.0,
+        "Seconds between two checks that a connected server still answers.",
+        "TOOLSCRIPT_PING_INTERVAL",
+        bounds=(0.1, 3600),
+    )
+    poll_interval_s: float = _setting(
+        60.0,
+        "Least seconds between two listings of a server that announces no changes.",
+        "TOOLSCRIPT_POLL_INTERVAL",
+        bounds=(0.1, 86400),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSettings:
+    """What happens before and after a call."""
+
+    new_tools: str = _setting(
+        "trust",
+        "Whether a tool that was never seen can be used at once, or waits for a review.",
+        "TOOLSCRIPT_NEW_TOOLS",
+        choices=("trust", "review"),
+    )
+    approval_timeout_s: float = _setting(
+        60.0,
+        "How long a person has to allow a call, in seconds; no answer means no.",
+        "TOOLSCRIPT_APPROVAL_TIMEOUT",
+        bounds=(0.1, 3600),
+    )
+    log_arguments: bool = _setting(
+        default=False,
+        help="Store in the log of calls their arguments, and the searches that led to them.",
+        env="TOOLSCRIPT_LOG_ARGUMENTS",
+    )
+    scripts: bool = _setting(
+        default=False,
+        help="Offer run_script to models: scripts that call tools, in a sandbox.",
+        env="TOOLSCRIPT_SCRIPTS",
+        flag="--scripts",
+    )
+    script_calls: int = _setting(
+        100,
+        "How many calls one script of a model may make.",
+        "TOOLSCRIPT_SCRIPT_CALLS",
+        bounds=(1, 10000),
+    )
+    script_timeout_s: float = _setting(
+        30.0,
+        "How long one script of a model may compute, in seconds; the time of calls does not count.",
+        "TOOLSCRIPT_SCRIPT_TIMEOUT",
+        bounds=(0.1, 3600),
+    )
+    script_memory_mib: int = _setting(
+        128,
+        "How much memory one script of a model may take, in MiB.",
+        "TOOLSCRIPT_SCRIPT_MEMORY",
+        bounds=(8, 4096),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmSettings:
+    """The language model of `toolscript ask`."""
+
+    url: str | None = _setting(
+        None,
+        "Address of the language model, an API like OpenAI's chat completions.",
+        "TOOLSCRIPT_LLM_URL",
+        "--llm-url",
+        schemes=_HTTP,
+        name="llm_url",
+    )
+    model: str | None = _setting(
+        None,
+        "Name of the language model.",
+        "TOOLSCRIPT_LLM_MODEL",
+        "--llm-model",
+        name="llm_model",
+    )
+    key: str | None = _setting(
+        None,
+        "Key for the language model.",
+        "TOOLSCRIPT_LLM_KEY",
+        secret=True,
+        name="llm_key",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """The process of a gateway."""
+
+    exposure: str = _setting(
+        "search",
+        "What models see: the search, tool_search and what it finds, or every tool.",
+        "TOOLSCRIPT_EXPOSURE",
+        "--exposure",
+        choices=("search", "two-phase", "all"),
+    )
+    idle_s: float = _setting(
+        1800.0,
+        "Seconds without a client after which a gateway started on demand ends; 0 for never.",
+        "TOOLSCRIPT_GATEWAY_IDLE",
+        bounds=(0, 604800),
+        name="gateway_idle_s",
+    )
+    host: str = _setting(
+        "127.0.0.1", "Address the gateway listens on.", "TOOLSCRIPT_HOST", "--host"
+    )
+    port: int = _setting(
+        7337,
+        "Port the gateway listens on; 0 picks a free one.",
+        "TOOLSCRIPT_PORT",
+        "--port",
+        bounds=(0, 65535),
+    )
+    oauth: bool = _setting(
+        default=False,
+        help="Let MCP clients log in by OAuth, with the owner's consent on the page.",
+        env="TOOLSCRIPT_OAUTH",
+        flag="--oauth",
+    )
+    tls_cert: Path | None = _setting(
+        None, "Certificate for HTTPS, a file in PEM.", "TOOLSCRIPT_TLS_CERT", "--tls-cert"
+    )
+    tls_key: Path | None = _setting(
+        None, "Private key of that certificate, in PEM.", "TOOLSCRIPT_TLS_KEY", "--tls-key"
+    )
+    public_url: str | None = _setting(
+        None,
+        "Address at which others reach the gateway, such as https://tools.example.com.",
+        "TOOLSCRIPT_PUBLIC_URL",
+        schemes=_HTTP,
+    )
+    log_level: str = _setting(
+        "warning",
+        "What a gateway logs; info has a line for each request.",
+        "TOOLSCRIPT_LOG_LEVEL",
+        choices=("debug", "info", "warning", "error"),
+    )
+    log_format: str = _setting(
+        "text",
+        "Format of a gateway's log: text for people, json for programs.",
+        "TOOLSCRIPT_LOG_FORMAT",
+        choices=("text", "json"),
+    )
+    secret_key: str | None = _setting(
+        None,
+        "Secret that all gateways behind one address share: it seals the ids of sessions.",
+        "TOOLSCRIPT_SECRET_KEY",
+        secret=True,
+        min_chars=MIN_KEY_CHARS,
+    )
+    secret_key_previous: str | None = _setting(
+        None,
+        "Another such secret whose sessions count as well, while the key is changed.",
+        "TOOLSCRIPT_SECRET_KEY_PREVIOUS",
+        secret=True,
+        min_chars=MIN_KEY_CHARS,
+    )
+
+    @property
+    def client_document(self) -> str:
+        """The address at which a gateway describes itself as a client; empty if it has none."""
+        url = self.public_url or ""
+        is_safe = url.casefold().startswith("https://")
+        return url.rstrip("/") + CLIENT_DOCUMENT if is_safe else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerSettings:
+    """A company's OpenID provider."""
+
+    url: str | None = _setting(
+        None,
+        "OpenID provider that logs people in for --oauth, in the owner's place.",
+        "TOOLSCRIPT_ISSUER",
+        schemes=_HTTP,
+        name="issuer",
+    )
+    client_id: str | None = _setting(
+        None, "The gateway's id there.", "TOOLSCRIPT_ISSUER_CLIENT_ID", name="issuer_client_id"
+    )
+    client_secret: str | None = _setting(
+        None,
+        "The gateway's client secret there, or the name of a stored one: ${secret:NAME}.",
+        "TOOLSCRIPT_ISSUER_CLIENT_SECRET",
+        secret=True,
+        name="issuer_client_secret",
+    )
+    claim: str = _setting(
+        "groups", "Claim with a person's groups.", "TOOLSCRIPT_ISSUER_CLAIM", name="issuer_claim"
+    )
+    profiles: str | None = _setting(
+        None,
+        "Groups and the profiles they may use, such as engineering=developer,support=reader.",
+        "TOOLSCRIPT_ISSUER_PROFILES",
+        name="issuer_profiles",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSettings:
+    """The database that several gateways share."""
+
+    url: str | None = _setting(
+        None,
+        "Address of the PostgreSQL database that several gateways share.",
+        "TOOLSCRIPT_DATABASE",
+        secret=True,
+        schemes=("postgresql://", "postgres://"),
+        name="database",
+    )
+    direct_url: str | None = _setting(
+        None,
+        "Address of the same database without a pooler, for notifications and migrations.",
+        "TOOLSCRIPT_DATABASE_DIRECT",
+        secret=True,
+        schemes=("postgresql://", "postgres://"),
+        name="database_direct",
+    )
+    catalogue: str = _setting(
+        "default",
+        "Name of the catalogue in that database; gateways with the same name share everything.",
+        "TOOLSCRIPT_CATALOGUE",
+    )
+    candidates: str = _setting(
+        "memory",
+        "Where searches of a gateway look: memory, or the index in that database.",
+        "TOOLSCRIPT_CANDIDATES",
+        choices=("memory", "database"),
+    )
+    replica_url: str | None = _setting(
+        None,
+        "Address at which the other gateways reach this one.",
+        "TOOLSCRIPT_REPLICA_URL",
+        schemes=_HTTP,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecSettings:
+    """The limits of scripts."""
+
+    timeout_s: float = _setting(
+        60.0,
+        "How long a script may run, in seconds.",
+        "TOOLSCRIPT_EXEC_TIMEOUT",
+        "--timeout",
+        bounds=(0.1, 86400),
+        name="exec_timeout_s",
+    )
+    memory_mib: int = _setting(
+        256,
+        "How much memory a script's objects may take, in MiB.",
+        "TOOLSCRIPT_EXEC_MEMORY",
+        "--memory",
+        bounds=(32, 65536),
+        name="exec_memory_mib",
+    )
