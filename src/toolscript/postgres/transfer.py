@@ -8,13 +8,13 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from toolscript.app.stores import LocalStores
 from toolscript.embedding.base import CachedVector
 from toolscript.embedding.json_vector_cache import JsonVectorCache, model_of_file
 from toolscript.errors import ConfigError
 from toolscript.gateway.catalogue import ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.base import GraphStorage
-from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.graph.usage import Usage
 from toolscript.postgres.activity_store import DatabaseActivityStore
@@ -22,9 +22,8 @@ from toolscript.postgres.graph_store import DatabaseGraphStore
 from toolscript.postgres.key_value_store import DatabaseRecords
 from toolscript.postgres.shared_stores import SharedStores
 from toolscript.postgres.vector_cache import DatabaseVectorCache
-from toolscript.storage.activity_log import MAX_ROWS, ActivityLog, ActivityQuery
+from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery
 from toolscript.storage.base import ActivityStorage, LostRecordError, Records
-from toolscript.storage.file_records import FileRecords
 
 log = logging.getLogger(__name__)
 _ALL_CALLS = ActivityQuery(limit=MAX_ROWS)
@@ -73,35 +72,22 @@ class Files:
     """
 
     def __init__(self, data_dir: Path, config_key: str, servers_hash: str) -> None:
-        run = data_dir / "run"
-        self._token_marker = run / f"protected-{config_key}"
-        self._pin_markers = run / f"pins-{config_key}"
-        self._tokens = FileRecords(
-            data_dir / "tokens", f"-{config_key}.json", lambda _: self._token_marker
-        )
-        self._pins = FileRecords(data_dir / "pins" / config_key, marker=self._pin_markers.joinpath)
-        self.records: Mapping[str, Records] = {
-            "tokens": self._tokens,
-            "pins": self._pins,
-            "answers": FileRecords(data_dir / "permissions", f"-{config_key}.json"),
-            "questions": FileRecords(data_dir / "questions", f"-{config_key}.jsonl"),
-            "logins": FileRecords(data_dir / "auth"),
-        }
-        self.graph: GraphStorage = GraphStore(data_dir / "graph", config_key)
-        self.activity: ActivityStorage = ActivityLog(data_dir / "activity", config_key)
+        stores = LocalStores(data_dir, config_key)
+        names = ("tokens", "pins", "answers", "questions", "logins")
+        self.records: Mapping[str, Records] = {name: stores.records(name) for name in names}
+        self.graph: GraphStorage = stores.graph
+        self.activity: ActivityStorage = stores.activity
+        self._pin_markers = data_dir / "run" / f"pins-{config_key}"
         self._cache = data_dir / "cache"
         self._snapshot = SnapshotStore(self._cache / "catalogue", config_key)
-        self._of_tools = JsonVectorCache(
-            self._cache / "embeddings" / f"embeddings-{servers_hash}.json"
-        )
+        self._of_tools = stores.vectors(servers_hash, is_fallback=False)
 
     def check(self) -> None:
         """Raises `ConfigError` if a file is lost that keeps callers out or tools held."""
         try:
-            if self._token_marker.exists():
-                self._tokens.read("tokens")
+            self.records["tokens"].read("tokens")
             for marker in self._pin_markers.glob("*"):
-                self._pins.read(marker.name)
+                self.records["pins"].read(marker.name)
         except LostRecordError as error:
             raise ConfigError(
                 f"{error}, so it cannot be copied; restore it, or accept that with: "
