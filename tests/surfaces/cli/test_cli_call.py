@@ -17,6 +17,7 @@ MIXED: dict[str, Any] = {
     ],
     "isError": True,
 }
+STEERING = "hi \x1b[31mRED\x1b[0m \x1b]0;title\x07\x1b[2J\x08\x00\u202e"
 
 
 @pytest.fixture
@@ -72,6 +73,26 @@ def test_what_a_tool_says_and_its_failure(called: Cli) -> None:
     )
     whole = called("call", "s__mixed", "--output", "json")
     assert (whole.returncode, json.loads(whole.stdout)) == (1, MIXED)
+
+
+@pytest.mark.requirement("cli:others")
+def test_what_steers_a_terminal_is_in_a_result_only(called: Cli, scripted: Scripted) -> None:
+    """cli:others: into a pipe a result is as its tool wrote it; texts about a tool steer none."""
+    schema = {"type": "object", "properties": {"a": {"description": STEERING}}}
+    says = tool("says", title=STEERING, description=f"{STEERING} says", inputSchema=schema)
+    result = {"content": [{"type": "text", "text": STEERING}]}
+    called.configure(s=scripted(says, results={"says": result}))
+    assert called("call", "s__says").stdout == f"{STEERING}\n"
+    for words in (
+        ("describe", "s__says"),
+        ("search", "says"),
+        ("search", "says", "--output", "types"),
+        ("get-types",),
+        ("list-tools",),
+    ):
+        done = called(*words)
+        assert done.returncode == 0, done
+        assert done.stdout.replace("\n", "").isprintable(), done.stdout
 
 
 def test_arguments_from_standard_input(called: Cli, tmp_path: Path) -> None:

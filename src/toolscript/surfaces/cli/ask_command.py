@@ -19,7 +19,7 @@ from toolscript.surfaces.cli.approval_prompt import answering
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client, target
 from toolscript.surfaces.cli.options import class_option, output_choice, settings_options
-from toolscript.surfaces.cli.output import note, print_json, print_text
+from toolscript.surfaces.cli.output import note, print_json, print_result
 from toolscript.text.display import counted
 
 _MAX_SHOWN_CHARS = 200
@@ -55,7 +55,7 @@ def ask(question: str, output: str, tool_class: str | None, **flags: Any) -> Non
         print_json({"answer": outcome.answer, "steps": steps, "tokens": tokens})
         return
     _note_tokens(outcome)
-    print_text(outcome.answer)
+    print_result(outcome.answer)
 
 
 class ClientToolbox:

@@ -81,8 +81,13 @@ def print_json(value: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print third-party text: as it is into a file or pipe, harmless on a terminal."""
-    click.echo(harmless(text) if sys.stdout.isatty() else text)
+    """Print text from others about tools and servers. It is harmless, in a pipe as well."""
+    click.echo(harmless(text))
+
+
+def print_result(text: str) -> None:
+    """Print a result: as it is, with its colours, into a file or pipe; harmless on a terminal."""
+    click.echo(harmless(text) if sys.stdout.isatty() else text, color=True)
 
 
 def note(text: str) -> None:
