@@ -244,7 +244,10 @@ def test_an_approval_can_be_taken_back(cli: Cli, listed: Path) -> None:
         assert f"s__{honest(2)['name']}" in cli("list-tools").stdout
         assert cli("gateway", "stop").returncode == 0
         cli.start_gateway()
-    assert cli("approve", name).stdout == f"approved: {name}\n"
+    every = cli("approve", "--server", "s")
+    assert (every.returncode, every.stdout) == (0, ""), "a yes to all is none to a rejected tool"
+    assert f"approve one by its name: toolscript approve {name}\n" in every.stderr
+    assert cli("approve", name, "--server", "s").stdout == f"approved: {name}\n"
     assert cli("call", name, call).returncode == 0
     assert cli("gateway", "stop").returncode == 0
 

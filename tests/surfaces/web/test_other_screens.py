@@ -19,7 +19,7 @@ from tests.support import (
     tool,
     until,
 )
-from tests.surfaces.web.browser import Answer, Browser
+from tests.surfaces.web.browser import Answer, Browser, Element
 
 READS = {"annotations": {"readOnlyHint": True}}
 
@@ -123,9 +123,12 @@ def change(browser: Browser, listed: Path) -> Answer:
 def shown(browser: Browser) -> dict[str, str]:
     """What the first form says that it shows."""
     card = browser.page("/ui/review").one("form", class_="card")
-    return {
-        name: card.one("input", name=name).attributes["value"] or "" for name in ("seen", "all")
-    }
+    return {name: value(card, name) for name in ("seen", "all")}
+
+
+def value(form: Element, name: str) -> str:
+    """The value of a form's field."""
+    return form.one("input", name=name).attributes["value"] or ""
 
 
 @pytest.mark.both_storages
@@ -150,13 +153,21 @@ def test_a_changed_definition_is_approved(browser: Browser, listed: Path) -> Non
 
 
 @pytest.mark.both_storages
-def test_a_changed_definition_is_rejected_and_a_server_approved(
+def test_a_rejected_definition_is_not_approved_with_its_server(
     browser: Browser, listed: Path
 ) -> None:
     change(browser, listed)
-    assert browser.send("/ui/review", reject="s__read", **shown(browser)).status == 303
-    assert "rejected" in browser.page("/ui/review").one("form", class_="card").text
-    assert browser.send("/ui/review", server="s", **shown(browser)).status == 303
+    put(listed, tool("read", "Read what?", **READS), tool("stay", "Stay there.", **READS))
+    until(lambda: len(browser.open("/ui/review.json").json["review"]["held"]) == 2, "both")
+    cards = browser.page("/ui/review").all("form", class_="card")
+    assert browser.send("/ui/review", reject="s__read", seen=value(cards[0], "seen")).status == 303
+    [read, stay] = browser.page("/ui/review").all("form", class_="card")
+    assert "rejected" in read.text
+    assert not read.all("button", name="server")
+    assert browser.send("/ui/review", server="s", all=value(stay, "all")).status == 303
+    [read] = browser.page("/ui/review").all("form", class_="card")
+    approved = browser.send("/ui/review", approve="s__read", seen=value(read, "seen"))
+    assert approved.status == 303
     assert not browser.page("/ui/review").all("form", class_="card")
     assert browser.send("/ui/review", approve="s__none").status == 404
     assert browser.send("/ui/review").status == 400

@@ -50,13 +50,13 @@ def review(server: str | None, output: str, **flags: Any) -> None:
 
 @click.command()
 @click.argument("tools", nargs=-1, metavar="[ID[@DIGEST]]...")
-@click.option("--server", metavar="NAME", help="Approve all held tools of this server.")
+@click.option("--server", metavar="NAME", help="Approve this server's held tools.")
 @settings_options("config", "data_dir")
 def approve(tools: tuple[str, ...], server: str | None, **flags: Any) -> None:
     """Approve held tools: they can be found and called from now on.
 
     With the digest that `toolscript review` shows, what has changed again since
-    then is not approved.
+    then is not approved. --server leaves out the tools that you have rejected.
     """
     if not tools and server is None:
         raise InputError("nothing is named; give ids, or --server NAME")
@@ -66,7 +66,13 @@ def approve(tools: tuple[str, ...], server: str | None, **flags: Any) -> None:
             raise InputError("--server approves what is held now; leave it out, or the digests")
         decision["approveServer"] = server
     with connected(flags, embed=False) as client:
-        _print_done("approved", _decide(client, decision)["approved"])
+        done = _decide(client, decision)
+    skipped: list[str] = done["skipped"]
+    if done["approved"] or not skipped:
+        _print_done("approved", done["approved"])
+    if skipped:
+        again = f"approve one by its name: toolscript approve {skipped[0]}"
+        note(f"you have rejected {', '.join(skipped)}; {again}")
 
 
 @click.command()

@@ -101,6 +101,7 @@ class ReviewDone(msgspec.Struct, frozen=True, kw_only=True):
 
     approved: list[str]
     rejected: list[str]
+    skipped: Annotated[list[str], about("Rejected tools of `approveServer`: they stay held.")]
 
 
 class ReviewDecision(
@@ -110,9 +111,9 @@ class ReviewDecision(
 
     approve: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
     reject: Annotated[list[str], Meta(max_length=MAX_TOOLS)] = []
-    approve_server: Annotated[str | UnsetType, about("Approve all held tools of this server.")] = (
-        UNSET
-    )
+    approve_server: Annotated[
+        str | UnsetType, about("Approve the held tools of this server; not those you rejected.")
+    ] = UNSET
     seen: Annotated[
         dict[str, str] | UnsetType,
         about(

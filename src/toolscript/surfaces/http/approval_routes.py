@@ -56,17 +56,19 @@ async def decide_review(app: App, request: Request) -> Any:
     """Approve or reject: `{"approve": ["id", …]}`, `{"reject": […]}`, `{"approveServer": "…"}`."""
     _check_owner(request)
     given = await json_struct(request, ReviewDecision)
-    approved = list(given.approve)
+    approved, skipped = list(given.approve), []
     if given.approve_server is not UNSET:
         catalogue = app.catalogue(grant_of(request))
         catalogue.check((given.approve_server,))
-        held = catalogue.held()
-        approved += [each.tool.id for each in held if each.tool.server == given.approve_server]
+        of_server = [h for h in catalogue.held() if h.tool.server == given.approve_server]
+        approved += [held.tool.id for held in of_server if not held.rejected]
+        skipped = [h.tool.id for h in of_server if h.rejected and h.tool.id not in approved]
     elif not approved and not given.reject:
         raise InputError("the body decides nothing; expected approve, reject or approveServer")
     seen = None if given.seen is UNSET else given.seen
     await app.review(approved, given.reject, seen=seen)
-    return ReviewDone(approved=_each_once(approved), rejected=_each_once(given.reject))
+    rejected = _each_once(given.reject)
+    return ReviewDone(approved=_each_once(approved), rejected=rejected, skipped=skipped)
 
 
 @ENDPOINTS.add("GET", "/pending", PendingCalls)

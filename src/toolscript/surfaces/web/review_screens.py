@@ -30,7 +30,7 @@ class ReviewScreen(Struct, frozen=True, kw_only=True):
     review: ReviewAnswer
     pending: list[PendingApproval]
     servers: dict[str, str]
-    """By the name of a server, what stands for all held definitions of it."""
+    """By the name of a server, what stands for its definitions that are not decided."""
 
 
 @SCREENS.add("GET", "/review", "review.html")
@@ -41,7 +41,8 @@ async def review(app: App, request: Request) -> Any:
     held = await anyio.to_thread.run_sync(reviewed, catalogue)
     digests: defaultdict[str, list[str]] = defaultdict(list)
     for tool in held.held:
-        digests[tool.server_name].append(tool.digest)
+        if not tool.rejected:
+            digests[tool.server_name].append(tool.digest)
     servers = {name: _digest_of_all(of_server) for name, of_server in digests.items()}
     return ReviewScreen(review=held, pending=app.approvals.pending, servers=servers)
 
@@ -59,8 +60,9 @@ async def decide(app: App, request: Request) -> Any:
 
 
 async def _approve_all(app: App, server: str, form: Form) -> None:
-    """Approves all held definitions of a server, if they are those that were shown."""
-    held = [held for held in app.catalogue().held() if held.tool.server == server]
+    """Approves a server's definitions that are not decided, if they are those that were shown."""
+    every = app.catalogue().held()
+    held = [held for held in every if held.tool.server == server and not held.rejected]
     if _digest_of_all([held.digest for held in held]) != field(form, "all"):
         raise OutdatedDecisionError(
             f"other definitions of {printable(server, 100)} are held than were shown, and "
@@ -94,5 +96,5 @@ _FORMS: dict[str, Callable[[App, str, Form], Awaitable[None]]] = {
 
 
 def _digest_of_all(digests: list[str]) -> str:
-    """Returns what stands for all held definitions of a server, given by their digests."""
+    """Returns what stands for some definitions of a server, given by their digests."""
     return sha256_of(digests)
