@@ -107,6 +107,14 @@ def test_a_misspelled_name_finds_the_tool(engine: SearchEngine, text: str) -> No
 
 
 @pytest.mark.requirement("search:typo")
+def test_names_that_are_selected_are_all_that_is_found(engine: SearchEngine) -> None:
+    git = ["git_add", "git_checkout", "git_commit", "git_create_branch", "git_diff", "git_log"]
+    named = [f"git__{name}" for name in git]
+    assert ids(ask(engine, f"select:{','.join(named)}")) == named
+    assert len(ids(ask(engine, f"select:{','.join(named)}", limit=2))) == len(named)
+    assert ids(ask(engine, "select:nope,git_comit")) == ["git__git_commit"]
+
+
 def test_confidence_falls_with_the_distance_from_the_name(engine: SearchEngine) -> None:
     """search:typo"""
     spellings = ("read_file", "raed_file", "raed_fil", "rxxd_xxlx")

@@ -32,7 +32,7 @@ from toolscript.retrieval.base import Mask, Plan, Query, QuestionWords, Ranking
 from toolscript.retrieval.deprecated_tools import prefer_successors
 from toolscript.retrieval.everyday_phrases import read_expressions
 from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
-from toolscript.retrieval.lexical.name_matching import NameMatch
+from toolscript.retrieval.lexical.name_matching import NameMatch, parse_selection
 from toolscript.retrieval.profiles import SearchProfile, with_alpha
 from toolscript.retrieval.rerank import rerank_by_context
 from toolscript.retrieval.semantic.calibration import GOOD
@@ -87,12 +87,14 @@ def plan(request: SearchRequest, profile: SearchProfile, known: QuestionWords) -
     query = parse(request.text, known, subqueries=profile.subqueries)
     query = replace(query, holder=request.grant.holder)
     limit = profile.limit if request.limit is None else request.limit
+    if limit is not None:
+        limit = max(OPTION["limit"].parse(limit, "limit"), len(parse_selection(query.original)))
     threshold = profile.threshold if request.threshold is None else request.threshold
     return Plan(
         request,
         profile,
         (query, *(Query(t, holder=query.holder) for t in query.subqueries + query.meanings)),
-        None if limit is None else OPTION["limit"].parse(limit, "limit"),
+        limit,
         float(OPTION["threshold"].parse(float(threshold), "threshold")),
     )
 
@@ -329,7 +331,10 @@ def infer_shell(trace: Trace) -> Column | None:
 
 
 def pin_exact_names(trace: Trace) -> Column:
-    """Give each name that is spelled at least its similarity, an exact one 1, and round all."""
+    """Give each name that is spelled at least its similarity, an exact one 1, and round all.
+
+    A question that selects names (``select:a,b``) and spells one gets nothing else.
+    """
     names, scores = trace.state.names, trace.scores.copy()
     matches = _name_matches(trace)
     for row, match in matches.items():
@@ -338,6 +343,8 @@ def pin_exact_names(trace: Trace) -> Column:
             scores[row] = match.score
     final = round_scores(scores)
     final[[row for row, match in matches.items() if match.is_exact]] = 1.0
+    if matches and parse_selection(trace.query.original):
+        final = np.where(np.isin(np.arange(final.size), list(matches)), final, 0.0)
 
     def evidence(row: int) -> Evidence | None:
         match = matches.get(row)

@@ -102,7 +102,7 @@ def test_a_public_address_is_a_host_over_https(address: str, cli: Cli) -> None:
     cli.configure()
     env = {"TOOLSCRIPT_PUBLIC_URL": address}
     done = cli("gateway", "start", "--port", "0", "--oauth", env=env)
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == 2, done.stdout
     assert "TOOLSCRIPT_PUBLIC_URL is not" in done.stderr
 
 
@@ -110,5 +110,5 @@ def test_a_public_address_is_a_host_over_https(address: str, cli: Cli) -> None:
 def test_clients_of_other_machines_need_a_public_address(cli: Cli) -> None:
     cli.configure()
     done = cli("gateway", "start", "--port", "0", "--oauth", "--host", "0.0.0.0")  # noqa: S104
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == 2, done.stdout
     assert "--oauth needs TOOLSCRIPT_PUBLIC_URL" in done.stderr

@@ -140,7 +140,7 @@ def test_settings_that_do_not_fit_are_named(
     path.write_text(json.dumps({"mcpServers": {}, "profiles": {"reader": ["files"]}}), "utf-8")
     given = settings_for(provider, TOOLSCRIPT_OAUTH="1", TOOLSCRIPT_ISSUER_PROFILES="a=reader")
     done = cli("gateway", "start", "--port", "0", env=given | env)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert why in done.stderr
     assert SECRET not in done.stderr
     assert len(done.stderr.splitlines()) == 1

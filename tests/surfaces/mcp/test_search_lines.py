@@ -16,12 +16,17 @@ STRING = {"type": "string"}
 
 
 def lines(
-    spec: ToolSpec, score: float = 0.9, *missing: ServerStatus, held: tuple[str, ...] = ()
+    spec: ToolSpec,
+    score: float = 0.9,
+    *missing: ServerStatus,
+    held: tuple[str, ...] = (),
+    query: str = "note",
 ) -> list[str]:
     hit = Hit(document=Document.of(spec), score=score, reason="", signals={})
     result = SearchResult(hits=(hit,), limit=5, threshold=0.35, held=held)
     known = {spec.id: KnownTool(spec, "pinned")}
-    return search_lines.of_tools(Found(result, known, missing), {spec.id: spec.id}).splitlines()
+    found = Found(result, known, missing)
+    return search_lines.of_tools(query, found, {spec.id: spec.id}).splitlines()
 
 
 def spec(description: str, properties: dict[str, Any] | None = None, *required: str) -> ToolSpec:
@@ -101,6 +106,13 @@ def test_twins_are_named_once() -> None:
     known = {spec.id: KnownTool(spec, "pinned") for spec in specs}
     found = Found(SearchResult(hits=hits, limit=5, threshold=0.35), known)
     names = {spec.id: spec.id for spec in specs}
-    [_, first, second] = search_lines.of_tools(found, names).splitlines()
+    [_, first, second] = search_lines.of_tools("note", found, names).splitlines()
     assert first.endswith("Opens an issue. Also in: two.")
     assert second.endswith("Opens an issue.")
+
+
+def test_parse_selection_that_no_tool_has_are_named() -> None:
+    [_, _, line] = lines(spec("Reads."), query="select:s__t, nope,mcp__s__t,other\x1b__x")
+    assert line == "no tool is called nope, other__x"
+    assert len(lines(spec("Reads."), query="select:T")) == 2
+    assert len(lines(spec("Reads."), query="select: what to read")) == 2

@@ -142,9 +142,8 @@ class NameMatcher:
         matches = self._find_named(text, visible)
         if matches:
             return matches
-        if selected := _SELECT.match(text):
-            names = map(Query, text[selected.end() :].split(",")[:MAX_TOKENS])
-            return _best_matches(self._match(each, visible, near) for each in names)
+        if names := parse_selection(text):
+            return _best_matches(self._match(Query(name), visible, near) for name in names)
         matches = self._find_under_other_server(text, visible)
         is_name_long = _SHORTEST <= len(spelled) <= MAX_CHARS
         if not matches and is_name_long and not self._readable(query.words):
@@ -239,6 +238,13 @@ class NameLookups(NameMatcher):
         """See `NameMatcher.alike`."""
         self.near.add(spelling)
         return ()
+
+
+def parse_selection(text: str) -> list[str]:
+    """Returns the names that a question of the form ``select:a,b`` lists; none for any other."""
+    selected = _SELECT.match(text)
+    names = text[selected.end() :].split(",")[:MAX_TOKENS] if selected else []
+    return [name.strip() for name in names if name.strip()]
 
 
 def spelling_of(name: str) -> str:

@@ -267,7 +267,7 @@ class ToolEndpoint:
         found = await self._app.search(request, history)
         if not in_detail:
             names = {name: name for name in found.tools}
-            return wire.text(search_lines.of_tools(found, names))
+            return wire.text(search_lines.of_tools(request.text, found, names))
         return self._json(wire.tools_found(arguments["query"], found, mark=both))
 
     async def _find(self, arguments: _Raw, context: RequestContext) -> _Raw:
@@ -280,7 +280,7 @@ class ToolEndpoint:
         names = self._catalogue(context).exposed
         context.session.chosen = tuple(hit.document.id for hit in found.hits)
         if not in_detail:
-            return wire.text(search_lines.of_tools(found, names))
+            return wire.text(search_lines.of_tools(request.text, found, names))
         return self._json(wire.tools_chosen(found, names))
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:

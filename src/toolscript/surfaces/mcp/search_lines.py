@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from toolscript.app.argument_checks import short_signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
+from toolscript.retrieval.lexical.name_matching import parse_selection
 from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text.display import first_lines, held_line, printable
 from toolscript.text.wire_constants import CALLS, READ
+from toolscript.text.words import compact
 from toolscript.types import Hit, SearchResult, ServerStatus, tool_id
 
 GOOD_CONFIDENCE = 0.58
@@ -25,10 +27,11 @@ _PARAGRAPHS, _END = re.compile(r"\n\s*\n"), re.compile(r"[.!?](?= +[A-Z])|。")
 _ADVICE = "Other words may help: the action and the object."
 
 
-def of_tools(found: Found, names: Mapping[str, str]) -> str:
+def of_tools(query: str, found: Found, names: Mapping[str, str]) -> str:
     """Returns the answer of a search for tools, and for skills if the result has some.
 
     Args:
+        query: The question.
         found: The hits, or the nearest ones that are not sure enough.
         names: The names by which models call the tools, by id.
     """
@@ -43,7 +46,7 @@ def of_tools(found: Found, names: Mapping[str, str]) -> str:
         said.update(tool_id(server, document.name) for server in twins)
         lines.append(_tool(found.tools[document.id], names[document.id], twins))
     held = [held_line(result.held)] if result.held else []
-    more = [*_describe_missing(found.missing or ()), *held]
+    more = [*_unknown_names(query, result.hits), *_describe_missing(found.missing or ()), *held]
     return "\n".join([_verdict(result, "tool"), *lines, *_write_degraded(result), *more])
 
 
@@ -92,6 +95,14 @@ def _skill(hit: Hit) -> str:
 
 def _write_degraded(result: SearchResult) -> list[str]:
     return [f"degraded: {printable('; '.join(result.degraded), 200)}"] if result.degraded else []
+
+
+def _unknown_names(query: str, hits: Sequence[Hit]) -> list[str]:
+    """Returns the line about the names that a question selects and no hit has."""
+    shown = tuple({compact(hit.document.name) for hit in hits})
+    names = [name for name in parse_selection(query) if " " not in name]
+    unknown = [printable(name, _MAX_WHY) for name in names if not compact(name).endswith(shown)]
+    return [f"no tool is called {', '.join(first_lines(unknown, _MAX_MISSING))}"] if unknown else []
 
 
 def _describe_missing(missing: Sequence[ServerStatus]) -> list[str]:
