@@ -312,9 +312,10 @@ class ToolEndpoint:
         if missing and not tools:
             raise missing[0]
         known = self._catalogue(context).tools_by_id(tool.id for tool in tools)
-        described = [wire.described(each) for each in known.values() if each.spec.is_for_models]
+        readable = [each for each in known.values() if each.spec.is_for_models]
+        limit = 0 if self._in_detail else wire.MAX_DESCRIBED_CHARS
         problems = {"missing": [*map(str, missing)]} if missing else {}
-        return self._json({"tools": described, **problems})
+        return self._json({**wire.described(readable, limit), **problems})
 
     def _json(self, value: _Raw) -> _Raw:
         """Returns a result in JSON: once, unless the wire is the seed's. A model reads both."""

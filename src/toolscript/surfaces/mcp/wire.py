@@ -1,7 +1,7 @@
 """The results of MCP: tools as they are listed, answers of the meta tools, errors."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolscript import errors
@@ -12,7 +12,7 @@ from toolscript.codegen.api_definitions import list_entry
 from toolscript.skills.scoped_skills import SkillPage
 from toolscript.skills.server_skills import ServerSkill
 from toolscript.surfaces.mcp.meta_tools import marked
-from toolscript.text.display import printable
+from toolscript.text.display import harmless, printable
 from toolscript.text.wire_constants import CALLS
 from toolscript.types import (
     SEPARATOR,
@@ -23,6 +23,10 @@ from toolscript.types import (
 
 MAX_ANSWER_CHARS = 8000
 """The length of descriptions, signatures or passages in one answer: some 2,000 tokens."""
+MAX_DESCRIBED_CHARS = 48_000
+"""Characters of definitions in one answer: a file takes the place of 50,000 in Claude Code."""
+_MAX_PARAMETERS, _MIN_DESCRIPTION = 20_000, 3000
+"""Characters of a definition that is too long by itself."""
 _MAX_DESCRIPTION, _MAX_SIGNATURE, _MAX_PASSAGE, _MIN_TEXT = 240, 300, 400, 40
 _MAX_RELATED = 2
 """Related tools of each kind."""
@@ -30,11 +34,47 @@ _MAX_MISSING, _MAX_WHY = 10, 200
 """How many servers that were not searched are named, and how long each reason may be."""
 
 
-def described(known: KnownTool) -> dict[str, Any]:
-    """Returns the same for ``describe_tools``, with the tool's id."""
+def described(tools: Iterable[KnownTool], limit: int = MAX_DESCRIBED_CHARS) -> dict[str, Any]:
+    """Returns the definitions of tools for ``describe_tools``, as many as there is room for.
+
+    One that is too long by itself is shortened; those for which there is no room are named.
+
+    Args:
+        tools: The tools.
+        limit: The most characters that all definitions have; 0 for no limit.
+    """
+    shown, left, room = list[dict[str, Any]](), list[str](), limit
+    for known in tools:
+        entry = _describe(known)
+        if limit and (size := len(_dump(entry))) > limit:
+            entry = _shorten(known, entry, limit, size)
+        size = len(_dump(entry)) if limit else 0
+        if size <= room:
+            room -= size
+            shown.append(entry)
+        else:
+            left.append(known.spec.id)
+    why = "there is no room for them in this answer; describe them by themselves"
+    return {"tools": shown, **({"left_out": {"tools": left, "why": why}} if left else {})}
+
+
+def _describe(known: KnownTool) -> dict[str, Any]:
     spec = known.spec
     facts = {"id": spec.id, "server": spec.server, **_use(known)}
     return {**facts, **list_entry(spec, spec.name), **marked(spec.name)}
+
+
+def _shorten(known: KnownTool, entry: dict[str, Any], limit: int, size: int) -> dict[str, Any]:
+    """Returns a definition with its parameters, and as much of its description as fits."""
+    dropped = {"title", "description", "outputSchema", "annotations", "icons", "_meta"}
+    note = f"This is a part of a definition of {size:,} characters."
+    short = {"shortened": note, **{k: v for k, v in entry.items() if k not in dropped}}
+    if len(_dump(short)) > limit - 2 * _MIN_DESCRIPTION:
+        del short["inputSchema"]
+        short["parameters"] = signature(known.spec.input_schema, _MAX_PARAMETERS)
+    room = max(0, limit - len(_dump(short)) - 100) // 2  # a character may need an escape
+    whole = known.spec.description
+    return short | {"description": harmless(whole[:room]) + ("…" if len(whole) > room else "")}
 
 
 def _use(known: KnownTool) -> dict[str, Any]:
@@ -161,8 +201,11 @@ def tools_chosen(found: Found, names: Mapping[str, str]) -> dict[str, Any]:
 
 def answer(value: dict[str, Any], *, structured: bool) -> dict[str, Any]:
     """Returns a result that is JSON, as text, and as structured content, too, if asked to."""
-    dumped = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return {**text(dumped), **({"structuredContent": value} if structured else {})}
+    return {**text(_dump(value)), **({"structuredContent": value} if structured else {})}
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def text(content: str) -> dict[str, Any]:
