@@ -30,6 +30,11 @@ from toolscript.types import EVERYTHING, SEPARATOR, Grant, as_id
 
 PREFIX = "ts_"
 VERSION = 1
+OPEN = (
+    "every user of this machine may use the gateway, unless it was started on demand or with "
+    "--oauth, or other machines can reach it"
+)
+"""Says who is admitted while the gateway asks for no token."""
 CODE_MEMORY_S = 600
 """Seconds for which a code that was exchanged is remembered; it is valid for less."""
 _NAME = "tokens"
@@ -243,9 +248,11 @@ def grant_for(
     configuration's. Raises `InputError` for a tool that is neither an id nor a pattern of ids, and
     for a rule that cannot be read.
     """
-    pairs = [text.partition("=")[::2] for text in permissions]
+    pairs = [text.partition("=") for text in permissions]
+    if any(not (name and sign) for name, sign, _ in pairs):
+        raise InputError("--permission has no '='; expected NAME=RULE, such as destructive=deny")
     try:
-        rules = rules_of({key: value or None for key, value in pairs}, "--permission")
+        rules = rules_of({name: rule for name, _, rule in pairs}, "--permission")
     except RuleError as error:
         raise InputError(str(error)) from None
     limits = {"permissions": rules, "profiles": tuple(profiles)}

@@ -194,17 +194,34 @@ def test_a_command_elsewhere_shows_its_token(guarded: Cli) -> None:
 
 
 def test_what_is_granted_is_said(guarded: Cli) -> None:
-    """http:others: and a name that fits no server."""
-    done = guarded(
-        "token", "create", "--server", "file", "--tool", "mail__send_mail", "--days", "2"
-    )
+    """http:others: and names that fit no server and no tool."""
+    assert guarded("list-tools").returncode == 0
+    words = ("--server", "file", "--tool", "mail__send_mail", "--tool", "mail__sent_*")
+    done = guarded("token", "create", *words, "--days", "2")
     token = done.stdout.strip()
     assert token.startswith("ts_")
-    typo, grants = done.stderr.splitlines()
-    assert typo == "toolscript: 'file' fits no server that is configured now"
-    assert "grants file, mail__send_mail; take it back with" in grants
+    server, no_tool, grants = done.stderr.splitlines()
+    assert server == "toolscript: 'file' fits no server that is configured now"
+    assert no_tool == "toolscript: 'mail__sent_*' fits no tool that is known now"
+    assert "grants file, mail__send_mail, mail__sent_*; take it back with" in grants
     [row] = guarded.json("token", "list")["tokens"]
     assert row["expires"] > row["created"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [
+        ("--profile", "nope", "no profile is called 'nope'; there are: none"),
+        ("--permission", "foo", "--permission has no '='; expected NAME=RULE, such as"),
+        ("--permission", "write=", "--permission.write is ''; expected one of allow, ask, deny"),
+    ],
+)
+def test_what_no_token_can_be_made_of(guarded: Cli, option: str, value: str, error: str) -> None:
+    """http:others"""
+    done = guarded("token", "create", option, value)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert error in done.stderr
+    assert guarded.json("token", "list")["tokens"] == []
 
 
 @pytest.mark.files

@@ -215,8 +215,12 @@ def test_prompts_and_resources_of_others_are_not_passed_on(
         bounded.token,
         create_token(cli, "--tool", "everything__?")["token"],
         create_token(cli, "--permission", "everything__*=deny")["token"],
-        create_token(cli, "--profile", "gone")["token"],
     ]
+    path = cli.home / ".toolscript.json"
+    before = path.read_text("utf-8")
+    path.write_text(json.dumps({**json.loads(before), "profiles": {"gone": {}}}), "utf-8")
+    bearers.append(create_token(cli, "--profile", "gone")["token"])
+    path.write_text(before, "utf-8")
 
     async def session() -> None:
         with anyio.fail_after(PATIENCE_S):

@@ -5,17 +5,20 @@ from typing import Any
 
 import click
 
-from toolscript.config.access_tokens import Token, TokenStore, grant_for, granted_text
+from toolscript.config.access_tokens import OPEN, Token, TokenStore, grant_for, granted_text
 from toolscript.config.locations import key_of
+from toolscript.config.permission_rules import check_profile
 from toolscript.config.settings import PathSettings, Settings, load_settings
 from toolscript.errors import ConfigError
+from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.surfaces.cli.options import output_option, repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.surfaces.server.opened_stores import opened_tokens
 from toolscript.types import Grant
 
-_OPEN = "no token: every user of this machine may use the gateway, unless it was started on demand"
+_OPEN = f"no token: {OPEN}"
 _CLOSED = (
     "no token is left: the gateway answers only your own commands; make a token with: "
     "toolscript token create, or admit every user of this machine with: toolscript token off"
@@ -73,6 +76,9 @@ def create(
     """
     settings = load_settings(flags)
     grant = grant_for(servers, tools, permissions, profiles)
+    known = [*load(settings.paths).profiles] if profiles else []
+    for profile in profiles:
+        check_profile(profile, known)
     with _store(settings) as store:
         created, secret = store.create(grant, name, days)
     _note_unknown_names(settings.paths, grant)
@@ -120,8 +126,8 @@ def off(**flags: Any) -> None:
     """Revoke every token and stop asking for one.
 
     Every user of this machine may then use a gateway that was started with
-    toolscript gateway start. One that was started on demand, or that other
-    machines can reach, still admits only your own commands.
+    toolscript gateway start. One that was started on demand or with --oauth, or
+    that other machines can reach, still admits only your own commands.
     """
     with _store(load_settings(flags)) as store:
         store.clear()
@@ -133,15 +139,26 @@ def _store(settings: Settings) -> AbstractContextManager[TokenStore]:
 
 
 def _note_unknown_names(paths: PathSettings, grant: Grant) -> None:
-    """Print which names match no configured server: they are probably typing errors."""
+    """Print which names match no configured server or known tool: probably typing errors."""
     try:
-        names = [spec.name for spec in load(paths).servers]
+        config = load(paths)
     except ConfigError:
         return
+    specs = {spec.name: spec for spec in config.servers}
+    stored = SnapshotStore(paths.data_dir / "cache" / "catalogue", config.key)
+    known = stored.load(config.servers).keeping(specs)
+    ids = {*known.tools, *known.skills, *known.held}
     for pattern in (*grant.servers, *grant.tools):
         alone = Grant(servers=(pattern,), tools=(pattern,) if pattern in grant.tools else ())
-        if not any(alone.shows(name) for name in names):
+        shown = [name for name in specs if alone.shows(name)]
+        if not shown:
             note(f"{pattern!r} fits no server that is configured now")
+        elif all(_is_ready(known, name) for name in shown) and not any(map(alone.allows, ids)):
+            note(f"{pattern!r} fits no tool that is known now")
+
+
+def _is_ready(known: Catalogue, server: str) -> bool:
+    return server in known.servers and known.servers[server].state == "ready"
 
 
 def _row(token: Token) -> dict[str, Any]:

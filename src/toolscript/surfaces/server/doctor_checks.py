@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from toolscript.config.access_tokens import OPEN
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.stored_scripts import SERVER
@@ -134,7 +135,7 @@ def _tokens(settings: Settings, config_key: str) -> Finding:
     with opened_tokens(settings, config_key) as store:
         found, is_open = counted(len(store.all()), "token"), not store.protected
     if is_open:
-        found += ": every user of this machine may use the gateway, unless it was started on demand"
+        found += f": {OPEN}"
     return Finding("tokens", ok=True, found=found)
 
 
