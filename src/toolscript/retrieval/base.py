@@ -372,6 +372,10 @@ class StoredCandidates(Protocol):
         ...
 
 
+NOT_EMBEDDED = "are not embedded yet"
+"""Ends the reason of a signal that will soon have an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """One signal's scores: float32 [len(corpus)] in [0, 1], NaN if it has nothing to say."""

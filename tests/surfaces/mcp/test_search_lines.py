@@ -116,3 +116,12 @@ def test_parse_selection_that_no_tool_has_are_named() -> None:
     assert line == "no tool is called nope, other__x"
     assert len(lines(spec("Reads."), query="select:T")) == 2
     assert len(lines(spec("Reads."), query="select: what to read")) == 2
+
+
+def test_the_verdict_waits_until_the_tools_are_embedded() -> None:
+    waiting = SearchResult(
+        hits=(), limit=5, threshold=0.35, degraded=("semantic: 2 of 5 tools are not embedded yet",)
+    )
+    [verdict, degraded] = search_lines.of_tools("note", Found(waiting, {}, ()), {}).splitlines()
+    assert verdict == "fit: not known yet. Search again in a moment."
+    assert degraded == "degraded: semantic: 2 of 5 tools are not embedded yet"

@@ -12,7 +12,7 @@ from toolscript.embedding.base import Encoder, Vectors
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
+from toolscript.retrieval.base import NOT_EMBEDDED, Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
 from toolscript.retrieval.semantic.imitating_servers import find_imitations
@@ -270,7 +270,7 @@ class SemanticIndex:
         return scores if seen is None else scores * seen
 
     def _waiting(self, count: int) -> str:
-        return f"{count} of {len(self.corpus)} {self.noun} are not embedded yet" if count else ""
+        return f"{count} of {len(self.corpus)} {self.noun} {NOT_EMBEDDED}" if count else ""
 
     def understands(self, word: str) -> bool:
         """Whether the model can make anything of a word; false for gibberish."""

@@ -309,7 +309,8 @@ def _excerpt(
         ways = " or ".join(_ways(kept, form, omitted))
         notes.append(f"For more, within an hour: {MORE} with handle '{handle}' and {ways}.")
         whole = f'{{"$result": "{handle}"}}'
-        notes.append(f'To pass it on unread, send {whole} as an argument, with "path" for a part.')
+        part = ', with "path" for a part' if kept.is_json else ""
+        notes.append(f"To pass it on unread, send {whole} as an argument{part}.")
     less = _limiting_parameters(tool)
     notes += [f"Or call {tool.id} for less: it takes {', '.join(less)}."] if less else []
     if kept.text:

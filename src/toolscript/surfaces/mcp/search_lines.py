@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from toolscript.app.argument_checks import short_signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
+from toolscript.retrieval.base import NOT_EMBEDDED
 from toolscript.retrieval.lexical.name_matching import parse_selection
 from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text.display import first_lines, held_line, printable
@@ -64,8 +65,10 @@ def _verdict(result: SearchResult, noun: str) -> str:
         f"{printable(hit.document.parent_id or hit.document.id, 128)} {hit.score:.2f}"
         for hit in result.nearest
     ]
-    verdict = "weak." if result.hits else f"none. No {noun} here surely does that."
     less_sure = f" Less sure: {', '.join(nearest)}." if nearest else ""
+    if any(each.endswith(NOT_EMBEDDED) for each in result.degraded):
+        return f"fit: not known yet.{less_sure} Search again in a moment."
+    verdict = "weak." if result.hits else f"none. No {noun} here surely does that."
     return f"fit: {verdict}{less_sure} {_ADVICE}"
 
 
