@@ -7,6 +7,7 @@ its budget of steps, the server decides.
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice
@@ -30,6 +31,8 @@ MAX_STEPS = 50_000
 _MAX_ERRORS = 5
 _MAX_KIND, _FIRST_VALUES = 60, 3
 """Characters of a type in a short signature, and how many values of a longer enumeration."""
+_MAX_NAME = 64
+_PLAIN_NAME = re.compile(rf"[A-Za-z0-9_.$\[\]-]{{1,{_MAX_NAME}}}")
 _MAX_PASSES = 4
 """Rounds of reading: a value that was read may hold others that have to be read, too."""
 _MAX_READ_CHARS = 100_000
@@ -155,7 +158,10 @@ def usage(schema: dict[str, Any]) -> str:
     known, needed = _parameters(schema)
     if not known:
         return "It takes no arguments" if schema.get("properties") == {} else "See its input schema"
-    listed = [f"{n} ({_kind(known[n])}{', required' if n in needed else ''})" for n in known]
+    listed = [
+        f"{show_name(name)} ({_kind(kind)}{', required' if name in needed else ''})"
+        for name, kind in known.items()
+    ]
     return printable(f"It takes {', '.join(listed)}", 2000)
 
 
@@ -163,7 +169,9 @@ def signature(schema: dict[str, Any], limit: int = 0) -> str:
     """Returns a tool's parameters, in short: ``(path: string, head?: number)``."""
     known, needed = _parameters(schema)
     first = sorted(known, key=lambda name: name not in needed)
-    listed = [f"{name}{'' if name in needed else '?'}: {_kind(known[name])}" for name in first]
+    listed = [
+        f"{show_name(name)}{'' if name in needed else '?'}: {_kind(known[name])}" for name in first
+    ]
     return printable(f"({', '.join(listed)})", limit)
 
 
@@ -173,7 +181,7 @@ def short_signature(schema: dict[str, Any], limit: int) -> str:
     A parameter for which there is no room any more is counted: ``+2 required``.
     """
     known, needed = _parameters(schema)
-    required = [f"{name}: {_short_kind(known[name])}" for name in known if name in needed]
+    required = [f"{show_name(n)}: {_short_kind(known[n])}" for n in known if n in needed]
     lengths = accumulate(len(each) + 2 for each in required)
     shown = required[: max(1, sum(length <= limit for length in lengths))]
     counts = {"required": len(required) - len(shown), "optional": len(known) - len(required)}
@@ -181,6 +189,14 @@ def short_signature(schema: dict[str, Any], limit: int) -> str:
     return (
         f"({printable(', '.join(shown), limit)}{', ' if shown and more else ''}{', '.join(more)})"
     )
+
+
+def show_name(name: str) -> str:
+    """Returns a parameter's name: quoted, and cut, if it could pass for more than a name."""
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    cut = name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+    return printable(json.dumps(cut, ensure_ascii=False))
 
 
 def _parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -194,7 +210,7 @@ def _kind(schema: Any) -> str:
         return printable(f"one of {json.dumps(found['enum'])}", 300)
     kind: Any = found.get("type")
     if isinstance(kind, list):
-        return " or ".join(str(each) for each in cast("list[Any]", kind))
+        return " or ".join(show_name(str(each)) for each in cast("list[Any]", kind))
     branches: Any = found.get("anyOf") or found.get("oneOf")
     if not kind and isinstance(branches, list):
         kinds = dict.fromkeys(map(_kind, cast("list[Any]", branches)))
@@ -202,7 +218,7 @@ def _kind(schema: Any) -> str:
     items: Any = found.get("items")
     if kind == "array" and isinstance(items, dict):
         return f"array of {_kind(items)}"
-    return str(kind) if kind else "any"
+    return show_name(str(kind)) if kind else "any"
 
 
 def _short_kind(schema: Any) -> str:
