@@ -89,3 +89,23 @@ def test_what_cannot_be_read_so_is_refused(given: dict[str, Any], told: str) -> 
 )
 def test_a_signature_names_each_type_that_a_parameter_may_have(schema: Any, kind: str) -> None:
     assert signature({"properties": {"a": schema}}) == f"(a?: {kind})"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"filePath": "a"},
+            "file_path is missing (filePath is not known; did you mean",
+        ),
+        ({"filepaht": "a"}, "(filepaht is not known; did you mean file_path?)"),
+        ({"depth": 1, "x": 2}, "t: file_path is missing. It takes"),
+        ({"file_path ()\n": "a"}, '("file_path ()\\n" is not known; did you mean file_path?)'),
+    ],
+)
+def test_a_name_beside_the_missing_one_is_told(given: dict[str, Any], told: str) -> None:
+    properties = {"file_path": {"type": "string"}, "depth": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": ["file_path"]}
+    with pytest.raises(ArgumentsError) as caught:
+        check_arguments("t", schema, given)
+    assert told in str(caught.value)

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,7 @@ from toolscript.app.schema_validation import Budget, OverBudgetError, errors
 from toolscript.errors import ArgumentsError
 from toolscript.text.display import printable
 from toolscript.text.json_values import as_list, as_object
+from toolscript.text.words import compact
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -31,7 +33,7 @@ MAX_STEPS = 50_000
 _MAX_ERRORS = 5
 _MAX_KIND, _FIRST_VALUES = 60, 3
 """Characters of a type in a short signature, and how many values of a longer enumeration."""
-_MAX_NAME = 64
+_MAX_NAME, _NEAR = 64, 0.8
 _PLAIN_NAME = re.compile(rf"[A-Za-z0-9_.$\[\]-]{{1,{_MAX_NAME}}}")
 _MAX_PASSES = 4
 """Rounds of reading: a value that was read may hold others that have to be read, too."""
@@ -246,7 +248,10 @@ def _mistake(error: "ValidationError") -> str:
     place = where.removeprefix(".") or "the arguments"
     if error.validator == "required":
         missing = error.message.removesuffix(" is a required property").strip("'\"")
-        return printable(f"{where}.{missing}".removeprefix(".") + " is missing", 300)
+        told = printable(f"{where}.{missing}".removeprefix(".") + " is missing", 300)
+        meant = _find_misspelt(missing, error)
+        asked = f" ({show_name(meant)} is not known; did you mean {show_name(missing)}?)"
+        return told + asked if meant else told
     if error.validator in {"anyOf", "oneOf"}:
         return f"{place} is {_value(error.instance)}, which fits none of what is allowed"
     if error.validator == "type":
@@ -254,6 +259,15 @@ def _mistake(error: "ValidationError") -> str:
         kinds = " or ".join(cast("list[str]", wanted)) if isinstance(wanted, list) else wanted
         return f"{place} is {_value(error.instance)}; expected {kinds}"
     return printable(f"{place}: {error.message}", 300)
+
+
+def _find_misspelt(missing: str, error: "ValidationError") -> str:
+    """Returns the unknown name that was sent in the place of one that is missing, or ""."""
+    known = _parameters(as_object(cast("Any", error.schema)))[0]
+    sent = islice(as_object(cast("Any", error.instance)), _SHOWN_ITEMS)
+    unknown = {compact(name[:_MAX_NAME]): name for name in sent if name not in known}
+    near = get_close_matches(compact(missing[:_MAX_NAME]), unknown, 1, _NEAR)
+    return unknown[near[0]] if near else ""
 
 
 def _value(value: Any) -> str:

@@ -273,6 +273,8 @@ def test_what_was_found_is_described_and_called(url: str) -> None:
         for name in ("mail:add", "mail__add"):
             answer = await said(client, "call_destructive_tool", {"tool": name, "arguments": given})
             assert answer["arguments"] == given
+        beside = {"tool": "mail:add", "arguments": given, "a": 3, "explanation": "to add"}
+        assert (await said(client, "call_destructive_tool", beside))["arguments"] == given
         text = {"tool": "mail:add", "arguments": json.dumps(given)}
         assert (await said(client, "call_destructive_tool", text))["arguments"] == given
 
@@ -298,6 +300,17 @@ def test_what_was_found_is_described_and_called(url: str) -> None:
             {"tool": "mail:add", "arguments": "{"},
             'arguments is "{"; expected object',
         ),
+        (
+            "call_destructive_tool",
+            {"tool": "mail:add", "a": 1, "b": 2, "why": "x"},
+            "put these inside arguments, not beside it: a, b",
+        ),
+        (
+            "call_destructive_tool",
+            {"tool": "mail:add", "args": {"a": 1, "b": 2}},
+            "args is not known; did you mean arguments?",
+        ),
+        ("call_tool", {"tool": "mail:adz", "a": 1}, "no tool is called 'mail:adz'"),
     ],
 )
 def test_a_mistake_is_told_to_the_model(
@@ -306,7 +319,9 @@ def test_a_mistake_is_told_to_the_model(
     """As a result, which models read, and with what to do."""
 
     async def work(client: Client) -> None:
-        assert expected in await failure(client, name, arguments)
+        told = await failure(client, name, arguments)
+        assert expected in told
+        assert "include_skills" not in told, "there are no skills"
 
     talk(f"{url}/mcp", work)
 

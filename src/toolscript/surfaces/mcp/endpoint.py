@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolscript.app.application import App
-from toolscript.app.argument_checks import check_arguments
+from toolscript.app.argument_checks import check_arguments, show_name
 from toolscript.app.base import ScriptDoor
 from toolscript.app.result_store import ResultOwner
 from toolscript.app.scoped_catalogue import ScopedCatalogue
@@ -53,7 +53,8 @@ from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.mcp.ui_pages import name_page, servers_by_page
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.text.display import printable
+from toolscript.text.display import first_lines, printable
+from toolscript.text.json_values import as_object
 from toolscript.text.wire_constants import (
     CALLS,
     DESCRIBE,
@@ -133,8 +134,16 @@ _OFFERED: dict[Exposure, set[str]] = {
 }
 """The meta tools of each exposure."""
 _SCHEMAS = {
-    name: tool["inputSchema"] for name, tool in meta_tools.meta_tools("", has_skills=True).items()
+    has_skills: {
+        name: tool["inputSchema"]
+        for name, tool in meta_tools.meta_tools("", has_skills=has_skills).items()
+    }
+    for has_skills in (False, True)
 }
+"""The schemas of the meta tools, by whether there are skills."""
+_ARGUMENTS = {"args", "argument", "kwargs", "params", "parameters", "input", "inputs"}
+"""Names under which models send ``arguments``."""
+_MAX_NAMED = 10
 
 
 class ToolEndpoint:
@@ -231,7 +240,7 @@ class ToolEndpoint:
         try:
             if not is_meta:
                 return await self._call_tool(name, arguments, context)
-            given = check_arguments(name, _SCHEMAS[name], arguments)
+            given = check_arguments(name, self._schema(name, context), arguments)
             return await self._answers[name](dict(given), context)
         except RefusedError:
             raise
@@ -241,6 +250,11 @@ class ToolEndpoint:
                     raise UnknownNameError(_use_itself(name, near[0])) from None
                 raise
             return wire.failure(problem)
+
+    def _schema(self, name: str, context: RequestContext) -> _Raw:
+        """Returns the input schema of a meta tool as it is listed."""
+        has_skills = name == SEARCH and bool(self._app.skills(context.grant).all())
+        return _SCHEMAS[has_skills][name]
 
     def _catalogue(self, context: RequestContext) -> ScopedCatalogue:
         return self._app.catalogue(context.grant)
@@ -329,12 +343,28 @@ class ToolEndpoint:
         name, given = arguments["tool"], arguments.get("arguments", {})
         if name in _OFFERED[self.exposure]:
             raise UnknownNameError(_use_itself(name, name))
+        await self._check_places(arguments, context)
         classes = TOOL_CLASSES[: TOOL_CLASSES.index(tool_class) + 1]
         try:
             return await self._call_tool(name, given, context, classes, is_listed=False)
         except ToolClassError as error:
             right = CALLS[cast("ToolClass", error.tool_class)]
             raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None
+
+    async def _check_places(self, arguments: _Raw, context: RequestContext) -> None:
+        """Raises `ArgumentsError` if a tool's arguments were sent beside ``arguments``."""
+        given, beside = arguments.get("arguments", {}), arguments.keys() - {"tool", "arguments"}
+        if not beside:
+            return
+        takes: _Raw = {}
+        with suppress(InputError):  # which the call itself tells
+            tool = await self._catalogue(context).tool_when_ready(arguments["tool"])
+            takes = as_object(tool.input_schema.get("properties"))
+        if misplaced := sorted(beside & takes.keys() - given.keys()):
+            names = ", ".join(first_lines([*map(show_name, misplaced)], _MAX_NAMED, "{} more"))
+            raise ArgumentsError(f"put these inside arguments, not beside it: {names}")
+        if not given and (other := sorted(beside & _ARGUMENTS)):
+            raise ArgumentsError(f"{other[0]} is not known; did you mean arguments?")
 
     async def _call_tool(  # noqa: PLR0913 - the parts of a call
         self,
@@ -404,7 +434,7 @@ class ToolEndpoint:
         return await script_caller.read_value(tool, result)
 
     async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
-        given = check_arguments(SEARCH, _SCHEMAS[SEARCH], {"query": query, "limit": limit})
+        given = check_arguments(SEARCH, _SCHEMAS[False][SEARCH], {"query": query, "limit": limit})
         request = _request(dict(given), context, SHORT_SEARCH)
         return script_caller.write_found(await self._app.search(request, context.session.history))
 
