@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, cast
 
 from toolscript.gateway.definitions.note import MAX_QUOTE, Note, NoteKind, quoted
+from toolscript.text.wire_constants import CALLS
 from toolscript.text.words import compact
 from toolscript.types import SEPARATOR, ToolSpec
 
@@ -51,6 +52,8 @@ _HIDDEN = re.compile(
 _BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 _ANSI = re.compile(r"\x1b|\x9b[\d;?]*[@-~]|[\x90\x9d]")
 _COMMENT = re.compile(r"<!--(?!\s*-->)")
+_CALLED_WITH = re.compile(rf"\[(?:{'|'.join(CALLS.values())})\]")
+"""The brackets in which a search says which of our tools calls one."""
 
 # Phrases. They are looked for in a text of one line, without quotation marks and emphasis.
 _NOT = r"(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|not to)(?: ever)?"
@@ -130,6 +133,8 @@ def findings(text: str, others: Mapping[str, str]) -> Iterator[tuple[NoteKind, s
     line = " ".join(text.translate(_PLAIN).split())
     if other := _OTHER_TOOLS.search(line) or _find_server(line, others):
         yield "other-tools", f"says when other tools may be used: {_excerpt(line, other)}"
+    elif forged := _CALLED_WITH.search(line):
+        yield "other-tools", f"has brackets as in an answer of a search: {_excerpt(line, forged)}"
     if hiding := next(filter(lambda match: _is_asked(line, match), _HIDING.finditer(line)), None):
         yield "hiding", f"speaks of hiding something from the user: {_excerpt(line, hiding)}"
     if path := _CREDENTIALS.search(line):
