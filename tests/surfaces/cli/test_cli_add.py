@@ -118,6 +118,10 @@ def test_the_outcome_is_told(cli: Cli, home: Path, locked: str) -> None:
         "headers": {"X-Team": "ours"},
     }
     assert "gone: failed; " in said(cli, "add", "gone", "no-such-program")
+    assert "there: failed; " in said(cli, "add", "there", str(home / "no.such/program"))
+    (home / "a.b").mkdir()
+    (home / "a.b" / "program").touch()
+    assert "file: failed; " in said(cli, "add", "file", "a.b/program", cwd=home)
 
 
 def test_an_entry_that_cannot_be_read_is_not_written(
@@ -131,6 +135,8 @@ def test_an_entry_that_cannot_be_read_is_not_written(
         ("ts", "toolscript", "mcp"): "it is toolscript itself",
         ("x", "run", "${NO_SUCH}"): "args needs ${NO_SUCH}, which is not set in the environment",
         ("x", "http://"): "url is",
+        ("x", "web.example/mcp?key=s3cr3t"): "no such program; an address begins with https://",
+        ("x", "localhost:8080"): "no such program; an address begins with https://",
         ("x", "run", "--env", "SECRET"): "--env has no '='; expected NAME=VALUE",
         ("x", "run", "--header", "A:b"): "--header is for a server with a URL",
         ("x", "http://a.example", "--env", "A=b"): "--env is for a server with a command",

@@ -1,6 +1,9 @@
 """``toolscript add`` and ``toolscript remove``."""
 
+import re
+import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +15,8 @@ from toolscript.surfaces.cli.config_changes import ConfigFile, project_option, r
 from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.options import repeatable, settings_options
 from toolscript.text.display import printable
+
+_ADDRESS = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?")
 
 
 @click.command()
@@ -40,6 +45,8 @@ def add(
     if known is not None:
         raise InputError(f"{file.path} has a server {name!r}; first: toolscript remove {name}")
     is_url = len(words) == 1 and words[0].startswith(("http://", "https://"))
+    if len(words) == 1 and _is_address(words[0]) and kind != "stdio":
+        raise InputError("there is no such program; an address begins with https://")
     entry: dict[str, Any] = {"type": kind} if kind else {}
     entry |= {"url": words[0]} if is_url else {"command": words[0], "args": [*words[1:]]}
     if env and is_url:
@@ -75,6 +82,11 @@ def remove(name: str, project: bool, **flags: Any) -> None:
     with suppress(GatewayMissingError):
         gateway(flags)  # has taken it over when this returns
     click.echo(printable(f"removed {name} from {file.path}"))
+
+
+def _is_address(word: str) -> bool:
+    """Whether a word is a host with a port or a path, and no program."""
+    return bool(_ADDRESS.fullmatch(word)) and not Path(word).exists() and not shutil.which(word)
 
 
 def _pairs(option: str, values: tuple[str, ...], separator: str) -> dict[str, str]:
