@@ -217,6 +217,7 @@ def test_a_dry_run_writes_nothing_and_shows_no_secret(cli: Cli) -> None:
     assert not [secret for secret in SECRETS if secret in done.stdout + done.stderr]
     table, _, diffs = done.stdout.partition("\n--- ")
     assert "github-cursor  Cursor (as github)" in table
+    assert "switched off)" in table
     assert "Claude Code, Claude Desktop, Cursor (as my-notes)" in table
     assert "env.TRACKER_KEY has ${input:tracker-key}, which is no variable here" in table
     cursor = diffs[diffs.index(f"{cli.home}/.cursor/mcp.json") :]

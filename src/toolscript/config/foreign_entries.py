@@ -18,6 +18,10 @@ def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     entry = copy(raw)
     for key in [key for key, value in raw.items() if value is None]:
         del entry[key]
+    started = as_object(entry.get("command"))  # an older Zed's
+    if "path" in started:
+        entry["command"] = started["path"]
+        entry |= {key: started[key] for key in ("args", "env") if started.get(key) is not None}
     command = as_list(entry.get("command"))  # opencode's
     if command:
         entry["command"] = command[0]

@@ -337,6 +337,8 @@ def _transport(reader: Entry, url: str) -> Transport:
         raise EntryError("both command and url are given; keep the one that is meant")
     if url:
         return "sse" if url.split("?", maxsplit=1)[0].rstrip("/").endswith("/sse") else "http"
+    if "command" not in reader.raw and reader.raw.get("source") == "extension":
+        raise EntryError("an extension of Zed starts it; state its command to use it here")
     if "command" not in reader.raw:
         raise EntryError(f"neither command nor url is given (found {listed(reader.raw)})")
     return "stdio"

@@ -188,7 +188,10 @@ def _show(plan: _Plan) -> None:
 
 def _place(server: ClientServer, name: str) -> str:
     """Returns a server's client, its name there if that is another one, and whether it is off."""
-    words = [*([] if server.name == name else [f"as {server.name}"]), *["off"] * server.is_off]
+    words = [
+        *([] if server.name == name else [f"as {server.name}"]),
+        *["switched off"] * server.is_off,
+    ]
     title = server.client.title if server.client else ""
     return f"{title} ({', '.join(words)})" if words else title
 
