@@ -141,6 +141,14 @@ def test_without_a_tool_for_the_wish_nothing_is_raised() -> None:
         assert "expression" not in [step.name for step in hit.explanation.steps]
 
 
+def test_no_reading_comes_before_a_tool_that_the_question_itself_means() -> None:
+    papers = {"read_paper": "Reads the paper behind a link and explains it."}
+    fetch = {"fetch": "Fetches the content of a web page from a URL."}
+    hits = search("explain the paper https://example.org/1", {"papers": papers, "web": fetch}).hits
+    assert [hit.document.id for hit in hits] == ["papers__read_paper", "web__fetch"]
+    assert hits[0].score - hits[1].score < 0.001
+
+
 def test_subqueries_and_readings_live_together() -> None:
     ids = [
         h.document.id

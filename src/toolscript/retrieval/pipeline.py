@@ -68,6 +68,8 @@ READING_WEIGHT = 0.8
 """The share of the score of an expression's reading that a document gets at least."""
 CLEAR_READING = 0.6
 """A reading counts if some document scores as much: there is a tool for just that."""
+CLEAR_QUESTION = 0.5
+"""From this score of a question's own best document on, no reading brings another one before it."""
 
 
 def plan(request: SearchRequest, profile: SearchProfile, known: QuestionWords) -> Plan:
@@ -284,6 +286,9 @@ def raise_readings(trace: Trace) -> Column | None:
     if not clear.any():
         return Column(whole[None], lambda _: None) if len(meanings) else None
     given = READING_WEIGHT * meanings[clear] * (meanings[clear] / best[clear]) ** 3
+    own_best = float(whole.max(initial=0.0))
+    if own_best >= CLEAR_QUESTION:
+        given = np.minimum(given, own_best - 10.0**-DECIMALS)
     raised = np.maximum(whole, given.max(axis=0)).astype(np.float32)
     number = np.flatnonzero(clear)[given.argmax(axis=0)]
 
