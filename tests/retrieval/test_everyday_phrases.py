@@ -76,6 +76,7 @@ UNREAD = [
     "kill the process",
     "npm packages with known holes",
     "I love mystery novels: any ideas?",
+    "I love you",
     "select the first row",
 ]
 
