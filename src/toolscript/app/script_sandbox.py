@@ -307,7 +307,8 @@ def find_syntax_error(text: str) -> str:
             session.feed_start(f"raise SystemExit{text}")
         except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
             line = error.traceback()[-1].line
-            return f"line {line}: {printable(error.display('msg'), _MAX_MISTAKE)}" * (line > 1)
+            if line > 1:  # the first is ours
+                return f"line {line}: {printable(error.display('msg'), _MAX_MISTAKE)}"
     return ""
 
 

@@ -42,7 +42,7 @@ class Searches:
     """Searches the tools and skills of an application, each for the caller's grant."""
 
     gateway: Gateway
-    """Knows which tools are held."""
+    """The connected servers, with the held tools."""
     index: LiveIndex[Catalogue]
     """Searches the tools."""
     permissions: ToolPermissions

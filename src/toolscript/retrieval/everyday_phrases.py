@@ -2,7 +2,7 @@
 
 The table is data (``everyday_phrases.json``). Its ``wishes`` are patterns of phrases, each with
 texts in the words of tools, which may repeat a group of the pattern. Its ``commands`` have such
-texts for command lines; those in ``arguments`` are words of sentences, too, unless an option or a
+texts for command lines; those in ``ambiguous`` are words of sentences, too, unless an option or a
 path follows. Its ``words`` replace single everyday words. Each text that results, a reading, is
 ranked beside the question: see `pipeline.raise_readings`.
 """
@@ -28,7 +28,7 @@ SHELL = "run a shell command"
 class _Table(NamedTuple):
     wishes: list[tuple[re.Pattern[str], list[str]]]
     commands: dict[str, str]
-    arguments: frozenset[str]
+    ambiguous: frozenset[str]
     words: dict[str, str]
 
 
@@ -36,7 +36,7 @@ class _Table(NamedTuple):
 def _table() -> _Table:
     raw = json.loads(Path(__file__).with_name("everyday_phrases.json").read_text("utf-8"))
     wishes = [(re.compile(pattern), texts) for pattern, texts in raw["wishes"]]
-    return _Table(wishes, raw["commands"], frozenset(raw["arguments"]), raw["words"])
+    return _Table(wishes, raw["commands"], frozenset(raw["ambiguous"]), raw["words"])
 
 
 def read_expressions(text: str) -> tuple[str, ...]:
@@ -60,6 +60,6 @@ def _read_command_line(plain: str) -> list[str]:
     name = next((name for name in names if name in table.commands), None)
     if name is None:
         return []
-    if name in table.arguments and words[1:] and not _OPTION_OR_PATH.match(words[1]):
+    if name in table.ambiguous and words[1:] and not _OPTION_OR_PATH.match(words[1]):
         return []
     return [text for text in (table.commands[name], SHELL) if text]

@@ -53,7 +53,7 @@ _BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 _ANSI = re.compile(r"\x1b|\x9b[\d;?]*[@-~]|[\x90\x9d]")
 _COMMENT = re.compile(r"<!--(?!\s*-->)")
 _CALLED_WITH = re.compile(rf"\[(?:{'|'.join(CALLS.values())})\]")
-"""The brackets in which a search says which of our tools calls one."""
+"""The brackets in which a search names the tool that calls a tool."""
 
 # Phrases. They are looked for in a text of one line, without quotation marks and emphasis.
 _NOT = r"(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|not to)(?: ever)?"

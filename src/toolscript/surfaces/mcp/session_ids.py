@@ -101,7 +101,7 @@ class LatestSessions:
         """The longest unused one first."""
 
     def get(self, key: Hashable) -> Session:
-        """Returns what is remembered of the session of a key; begins with nothing."""
+        """Returns the memory of the session of a key; it is empty at first."""
         session = self._known.pop(key, None) or Session()
         self._known[key] = session
         if len(self._known) > MAX_REMEMBERED:

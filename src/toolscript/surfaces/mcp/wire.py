@@ -46,9 +46,10 @@ def described(tools: Iterable[KnownTool], limit: int = MAX_DESCRIBED_CHARS) -> d
     shown, left, room = list[dict[str, Any]](), list[str](), limit
     for known in tools:
         entry = _describe(known)
-        if limit and (size := len(_dump(entry))) > limit:
-            entry = _shorten(known, entry, limit, size)
         size = len(_dump(entry)) if limit else 0
+        if size > limit:
+            entry = _shorten(known, entry, limit, size)
+            size = len(_dump(entry))
         if size <= room:
             room -= size
             shown.append(entry)

@@ -30,7 +30,7 @@ class ReviewScreen(Struct, frozen=True, kw_only=True):
     review: ReviewAnswer
     pending: list[PendingApproval]
     servers: dict[str, str]
-    """By the name of a server, what stands for its definitions that are not decided."""
+    """The digest of each server's undecided definitions, by the server's name."""
 
 
 @SCREENS.add("GET", "/review", "review.html")
@@ -96,5 +96,5 @@ _FORMS: dict[str, Callable[[App, str, Form], Awaitable[None]]] = {
 
 
 def _digest_of_all(digests: list[str]) -> str:
-    """Returns what stands for some definitions of a server, given by their digests."""
+    """Returns one digest for definitions of a server, given by their digests."""
     return sha256_of(digests)
