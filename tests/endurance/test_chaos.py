@@ -18,6 +18,7 @@ from tests.endurance.chaos_servers import Servers
 from tests.endurance.effort import Effort
 from tests.endurance.observed import blocked_times, descriptors, living, resident_mib
 from tests.gateways import Started, gateway
+from tests.support import until
 
 _SERVERS, _SMOKE_SERVERS, _CLIENTS = 20, 8, 8
 _PARTS, _PART_S = 4, 45.0
@@ -73,7 +74,7 @@ class Chaos:
                 await anyio.sleep(1)
                 await self._settle(http)
                 await anyio.sleep(2 * self.idle_s + 2)  # what is closed a moment later
-                self.calm.append(self._look())
+                self.calm.append(self.look())
 
     async def _suffer(self) -> None:
         waiting, everybody = _CLIENTS, anyio.Event()
@@ -106,7 +107,8 @@ class Chaos:
                 await anyio.sleep(0.2)
         pytest.fail(f"not ready again: {missing or 'some are not configured'}")
 
-    def _look(self) -> Calm:
+    def look(self) -> Calm:
+        """Returns the figures of this moment."""
         pid = self.started.pid
         return Calm(len(living(self.servers.folder)), descriptors(pid), resident_mib(pid))
 
@@ -138,7 +140,14 @@ def test_the_gateway_lives_on_whatever_its_servers_do(
         chaos = Chaos(started, servers, seconds, _IDLE_S if resting else 0)
         anyio.run(chaos.run, parts)
         blocked = blocked_times(started)
-    asked, calm = chaos.tally.counts, chaos.calm
+        calm, more = chaos.calm, _MORE_MIB if effort.scale >= 1 else 2 * _MORE_MIB
+        # A peak of a moment ago is still in the heap, which is released twice a minute.
+        until(
+            lambda: growth([*calm, chaos.look()], "memory_mib") <= more,
+            f"the memory is that of the first half again: {calm}",
+            70,
+        )
+    asked = chaos.tally.counts
     assert not chaos.tally.wrong
     assert asked["searches"]
     assert asked["calls answered"]
@@ -146,7 +155,6 @@ def test_the_gateway_lives_on_whatever_its_servers_do(
     assert servers.hit, "no server that ran was killed or stopped"
     assert calm[-1].processes <= (0 if resting else calm[0].processes)
     assert growth(calm, "descriptors") <= _MORE_DESCRIPTORS
-    assert growth(calm, "memory_mib") <= (_MORE_MIB if effort.scale >= 1 else 2 * _MORE_MIB)
     assert not living(tmp_path), "processes outlived the gateway"
     # Whether a call fails while its server is away depends on how soon that is back; and in the
     # usual run other tests want the processor.
