@@ -7,8 +7,8 @@ import pytest
 
 from tests.gateway.upstream.test_request_router import Asked, call, echoed, in_background, lines
 from tests.support import Running, Scripted, alive, kill_all, running, tool, until, write_config
-from toolscript.surfaces.mcp.endpoint import RequestContext
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.mcp.request_context import RequestContext
 from toolscript.surfaces.mcp.stored_results import StoredResults
 
 IDLE = {"TOOLSCRIPT_IDLE_TIMEOUT": "0.2"}

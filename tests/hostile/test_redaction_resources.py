@@ -9,8 +9,8 @@ import pytest
 
 from tests.support import Entry, Running, Scripted, running, tool, write_config
 from toolscript.errors import UnknownNameError
-from toolscript.surfaces.mcp.endpoint import RequestContext
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources, qualified
+from toolscript.surfaces.mcp.request_context import RequestContext
 from toolscript.surfaces.mcp.stored_results import StoredResults
 
 

@@ -35,7 +35,7 @@ from tests.support import (
 )
 from tests.surfaces.doors import BY_NAME, CALLS, DOORS, EXACT, Visit
 
-from toolscript.surfaces.mcp.endpoint import EXPOSURES
+from toolscript.surfaces.mcp.request_context import EXPOSURES
 
 CLASSES = ("read", "write", "destructive")
 DECISIONS = (None, "allow", "ask", "deny")

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from toolscript.app.schema_validation import Budget, OverBudgetError, errors
 from toolscript.errors import ArgumentsError
-from toolscript.text.display import printable
+from toolscript.text.display import first_lines, printable
 from toolscript.text.json_values import as_list, as_object
 from toolscript.text.words import compact
 
@@ -35,6 +35,9 @@ _MAX_KIND, _FIRST_VALUES = 60, 3
 """Characters of a type in a short signature, and how many values of a longer enumeration."""
 _MAX_NAME, _NEAR = 64, 0.8
 _PLAIN_NAME = re.compile(rf"[A-Za-z0-9_.$\[\]-]{{1,{_MAX_NAME}}}")
+_ARGUMENTS = {"args", "argument", "kwargs", "params", "parameters", "input", "inputs"}
+"""Names under which models send ``arguments``."""
+_MAX_NAMED = 10
 _MAX_PASSES = 4
 """Rounds of reading: a value that was read may hold others that have to be read, too."""
 _MAX_READ_CHARS = 100_000
@@ -153,6 +156,21 @@ def _types_of(value: Any) -> set[str]:
             return {"array"}
         case _:
             return set()
+
+
+def check_places(schema: dict[str, Any], sent: Mapping[str, Any]) -> None:
+    """Raises `ArgumentsError` if a tool's arguments were sent beside ``arguments``.
+
+    Args:
+        schema: The tool's input schema; an empty one is of an unknown tool.
+        sent: ``tool``, ``arguments`` and the keys that were sent beside them.
+    """
+    given, beside = sent.get("arguments", {}), sent.keys() - {"tool", "arguments"}
+    if misplaced := sorted(beside & _parameters(schema)[0].keys() - given.keys()):
+        names = ", ".join(first_lines([*map(show_name, misplaced)], _MAX_NAMED, "{} more"))
+        raise ArgumentsError(f"put these inside arguments, not beside it: {names}")
+    if not given and (other := sorted(beside & _ARGUMENTS)):
+        raise ArgumentsError(f"{other[0]} is not known; did you mean arguments?")
 
 
 def usage(schema: dict[str, Any]) -> str:

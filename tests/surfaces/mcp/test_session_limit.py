@@ -1,6 +1,6 @@
 """Which session ends where there are too many."""
 
-from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.mcp.session_limit import OpenSession, SessionLimit
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 

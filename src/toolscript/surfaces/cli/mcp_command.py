@@ -94,7 +94,7 @@ def _serve_alone(settings: Settings) -> None:
     from toolscript.surfaces.server import process_memory  # noqa: PLC0415 - the same
 
     process_memory.skip_sdk_framework()
-    from toolscript.surfaces.mcp.endpoint import Exposure  # noqa: PLC0415 - the same
+    from toolscript.surfaces.mcp.request_context import Exposure  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415 - the same
     from toolscript.types import owned  # noqa: PLC0415 - the same
 

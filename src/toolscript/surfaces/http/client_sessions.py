@@ -6,7 +6,7 @@ A request without the header is a session alone.
 from starlette.requests import Request
 
 from toolscript.gateway.base import Caller, SilentCaller
-from toolscript.surfaces.mcp.endpoint import Session
+from toolscript.surfaces.mcp.request_context import Session
 from toolscript.surfaces.mcp.session_ids import LatestSessions
 from toolscript.surfaces.server.authentication import holder_of, holder_session
 from toolscript.surfaces.server.project_header import project_of

@@ -13,7 +13,8 @@ from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery
 from toolscript.surfaces.http.activity_routes import recorded
 from toolscript.surfaces.http.answers import CostAnswer, ResultCost
 from toolscript.surfaces.http.openapi import Endpoints
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
+from toolscript.surfaces.mcp.endpoint import ToolEndpoint
+from toolscript.surfaces.mcp.request_context import Exposure, RequestContext
 from toolscript.surfaces.server.authentication import access_of, grant_of
 from toolscript.text.display import printable
 from toolscript.text.token_estimate import estimated_tokens

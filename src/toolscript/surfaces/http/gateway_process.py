@@ -26,7 +26,7 @@ from toolscript.config.servers import Config
 from toolscript.config.settings import ServerSettings, Settings
 from toolscript.errors import ConfigError, PortInUseError, UnprotectedError
 from toolscript.surfaces.http.routes import Pages, gateway_app
-from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator

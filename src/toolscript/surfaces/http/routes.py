@@ -49,11 +49,12 @@ from toolscript.surfaces.http.request_input import (
     required,
     while_connected,
 )
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
 from toolscript.surfaces.mcp.mcp_routes import PATH as MCP_PATH
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.session_ids import LatestSessions, SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
+from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
     HEALTH,
@@ -380,7 +381,7 @@ async def _answer_call(
     )
     if result.get("resultType") != SCRIPT:
         return result
-    return await ToolEndpoint(app, "search").run_stored(tool, result, context)
+    return await ToolCalls(app, "search").run_stored(tool, result, context)
 
 
 def _classes(request: Request) -> tuple[ToolClass, ...]:

@@ -2,41 +2,24 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_fields
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Literal, TypeAlias, cast
-from uuid import uuid4
+from typing import Any, TypeAlias, cast
 
 import anyio
-import msgspec
 from msgspec.structs import replace
 
 from toolscript.app.application import App
-from toolscript.app.argument_checks import check_arguments, show_name
-from toolscript.app.base import ScriptDoor
-from toolscript.app.result_store import ResultOwner
+from toolscript.app.argument_checks import check_arguments, check_places
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.codegen.api_definitions import list_entry
 from toolscript.errors import (
-    ArgumentsError,
     InputError,
     RefusedError,
     ToolClassError,
     ToolscriptError,
     UnknownNameError,
-    UpstreamError,
 )
-from toolscript.gateway.base import SILENT_CALLER, Caller
-from toolscript.gateway.raw_results import (
-    RawResult,
-    UnreadableError,
-    decode_moderate,
-    in_thread,
-    in_thread_if_large,
-)
-from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.profiles import (
     SEARCH_SKILLS,
     SEARCH_TOOLS,
@@ -44,106 +27,33 @@ from toolscript.retrieval.profiles import (
     TOOL_SEARCH,
     RequestDefaults,
 )
-from toolscript.surfaces.mcp import meta_tools, script_caller, search_lines, wire
-from toolscript.surfaces.mcp.meta_tools import allow_long_results
-from toolscript.surfaces.mcp.result_references import PATH, ResultReferences
-from toolscript.surfaces.mcp.result_truncation import shorten
-from toolscript.surfaces.mcp.script_caller import ScriptCaller
-from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
-from toolscript.surfaces.mcp.task_ids import Task, TaskIds
+from toolscript.surfaces.mcp import meta_tools, search_lines, wire
+from toolscript.surfaces.mcp.meta_tools import SCHEMAS, allow_long_results
+from toolscript.surfaces.mcp.request_context import (
+    Exposure,
+    RequestContext,
+    arguments_of,
+    read_search,
+)
+from toolscript.surfaces.mcp.task_ids import TaskIds
+from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.mcp.ui_pages import name_page, servers_by_page
-from toolscript.surfaces.server.audit_log import audited
-from toolscript.text.display import first_lines, printable
-from toolscript.text.json_values import as_object
-from toolscript.text.wire_constants import (
-    CALLS,
-    DESCRIBE,
-    FIND,
-    MORE,
-    READ,
-    REFERENCE,
-    RUN,
-    SCRIPT,
-    SEARCH,
-    SKILLS,
-    TASK,
-)
-from toolscript.types import (
-    EVERYTHING,
-    TOOL_CLASSES,
-    Grant,
-    SearchRequest,
-    ToolClass,
-    ToolSpec,
-)
+from toolscript.text.display import printable
+from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, RUN, SEARCH, SKILLS
+from toolscript.types import TOOL_CLASSES, ToolClass, ToolSpec
 
-Exposure = Literal["search", "two-phase", "all"]
-EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
 PATIENCE_S = 5.0
 """How long a search waits for servers whose tools are not known yet."""
 _Raw: TypeAlias = dict[str, Any]
-
-
-@dataclass(eq=False, slots=True)
-class Session:
-    """A client's session: the tools it has chosen in the first of two phases, and its history."""
-
-    chosen: tuple[str, ...] = ()
-    history: SessionHistory = field(default_factory=SessionHistory)
-    id: str = field(default_factory=lambda: uuid4().hex)
-    project: str | None = None
-    """The folder that the client works in, empty for none; None until it was asked."""
-    summary: str = ""
-    """The `meta_tools.summary` at its beginning, which stays what it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """What belongs to one request: its caller, the caller's grant and session."""
-
-    caller: Caller = SILENT_CALLER
-    grant: Grant = EVERYTHING
-    session: Session = field(default_factory=Session)
-    more: _Raw = field(default_factory=dict[str, Any])
-    """Further parameters for the server, such as ``_meta``."""
-    holder: str = ""
-    """Who makes a request that no session lasts for; empty if its session does."""
-    classes: tuple[ToolClass, ...] = TOOL_CLASSES
-    """The classes of the tools that a script may call."""
-
-    @property
-    def owner(self) -> ResultOwner:
-        """Whose the results are that are kept: the session's, for as long as its grant is."""
-        return self.holder or self.session.id, self.grant
-
-
 _CALLS: dict[str, ToolClass] = {name: tool_class for tool_class, name in CALLS.items()}
 """The class of the tools that each of our tools calls."""
 _SKILLS = {SKILLS, READ}
 _OFFERED: dict[Exposure, set[str]] = {
-    "search": {
-        SEARCH,
-        DESCRIBE,
-        *_CALLS,
-        RUN,
-        MORE,
-        *_SKILLS,
-    },
+    "search": {SEARCH, DESCRIBE, *_CALLS, RUN, MORE, *_SKILLS},
     "two-phase": {FIND, *_CALLS, RUN, MORE},
     "all": {RUN, MORE, *_SKILLS},
 }
 """The meta tools of each exposure."""
-_SCHEMAS = {
-    has_skills: {
-        name: tool["inputSchema"]
-        for name, tool in meta_tools.meta_tools("", has_skills=has_skills).items()
-    }
-    for has_skills in (False, True)
-}
-"""The schemas of the meta tools, by whether there are skills."""
-_ARGUMENTS = {"args", "argument", "kwargs", "params", "parameters", "input", "inputs"}
-"""Names under which models send ``arguments``."""
-_MAX_NAMED = 10
 
 
 class ToolEndpoint:
@@ -168,8 +78,9 @@ class ToolEndpoint:
         in_detail: bool = False,
     ) -> None:
         self._app = app
-        self.results = StoredResults(app, replica)
-        self.task_ids = task_ids or TaskIds()
+        self.calls = ToolCalls(
+            app, exposure, replica=replica, task_ids=task_ids, in_detail=in_detail
+        )
         self._in_detail = in_detail
         self.exposure: Exposure = exposure
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
@@ -239,7 +150,7 @@ class ToolEndpoint:
         is_meta = name in _OFFERED[self.exposure]
         try:
             if not is_meta:
-                return await self._call_tool(name, arguments, context)
+                return await self.calls.call_tool(name, arguments, context)
             given = check_arguments(name, self._schema(name, context), arguments)
             return await self._answers[name](dict(given), context)
         except RefusedError:
@@ -254,7 +165,7 @@ class ToolEndpoint:
     def _schema(self, name: str, context: RequestContext) -> _Raw:
         """Returns the input schema of a meta tool as it is listed."""
         has_skills = name == SEARCH and bool(self._app.skills(context.grant).all())
-        return _SCHEMAS[has_skills][name]
+        return SCHEMAS[has_skills][name]
 
     def _catalogue(self, context: RequestContext) -> ScopedCatalogue:
         return self._app.catalogue(context.grant)
@@ -276,7 +187,7 @@ class ToolEndpoint:
         before = history.telling_context if used is None else self._ids(used, context)
         both = bool(arguments.get("include_skills"))
         in_detail = arguments.get("detail", self._in_detail)
-        request = _request(arguments, context, SEARCH_TOOLS if in_detail else SHORT_SEARCH)
+        request = read_search(arguments, context, SEARCH_TOOLS if in_detail else SHORT_SEARCH)
         request = replace(request, context=before, skills=both)
         found = await self._app.search(request, history)
         if not in_detail:
@@ -289,7 +200,7 @@ class ToolEndpoint:
         history = context.session.history
         in_detail = arguments.get("detail", self._in_detail)
         defaults = TOOL_SEARCH if in_detail else RequestDefaults(TOOL_SEARCH.limit, None)
-        request = _request(arguments, context, defaults, limit="max_tools")
+        request = read_search(arguments, context, defaults, limit="max_tools")
         found = await self._app.search(replace(request, context=history.telling_context), history)
         names = self._catalogue(context).exposed
         context.session.chosen = tuple(hit.document.id for hit in found.hits)
@@ -299,7 +210,7 @@ class ToolEndpoint:
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         in_detail = arguments.get("detail", self._in_detail)
-        request = _request(arguments, context, SEARCH_SKILLS if in_detail else SHORT_SEARCH)
+        request = read_search(arguments, context, SEARCH_SKILLS if in_detail else SHORT_SEARCH)
         result = await self._app.skills(context.grant).search(request)
         if not in_detail:
             return wire.text(search_lines.of_skills(result))
@@ -312,7 +223,7 @@ class ToolEndpoint:
         return wire.skill_page(page)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        return await self.results.read(context.owner, arguments["handle"], arguments)
+        return await self.calls.results.read(context.owner, arguments["handle"], arguments)
 
     async def _describe(self, arguments: _Raw, context: RequestContext) -> _Raw:
         names: list[str] = arguments["tools"]
@@ -343,155 +254,23 @@ class ToolEndpoint:
         name, given = arguments["tool"], arguments.get("arguments", {})
         if name in _OFFERED[self.exposure]:
             raise UnknownNameError(_use_itself(name, name))
-        await self._check_places(arguments, context)
+        if arguments.keys() - {"tool", "arguments"}:
+            takes: _Raw = {}
+            with suppress(InputError):  # which the call itself tells
+                takes = (await self._catalogue(context).tool_when_ready(name)).input_schema
+            check_places(takes, arguments)
         classes = TOOL_CLASSES[: TOOL_CLASSES.index(tool_class) + 1]
         try:
-            return await self._call_tool(name, given, context, classes, is_listed=False)
+            return await self.calls.call_tool(name, given, context, classes, is_listed=False)
         except ToolClassError as error:
             right = CALLS[cast("ToolClass", error.tool_class)]
             raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None
-
-    async def _check_places(self, arguments: _Raw, context: RequestContext) -> None:
-        """Raises `ArgumentsError` if a tool's arguments were sent beside ``arguments``."""
-        given, beside = arguments.get("arguments", {}), arguments.keys() - {"tool", "arguments"}
-        if not beside:
-            return
-        takes: _Raw = {}
-        with suppress(InputError):  # which the call itself tells
-            tool = await self._catalogue(context).tool_when_ready(arguments["tool"])
-            takes = as_object(tool.input_schema.get("properties"))
-        if misplaced := sorted(beside & takes.keys() - given.keys()):
-            names = ", ".join(first_lines([*map(show_name, misplaced)], _MAX_NAMED, "{} more"))
-            raise ArgumentsError(f"put these inside arguments, not beside it: {names}")
-        if not given and (other := sorted(beside & _ARGUMENTS)):
-            raise ArgumentsError(f"{other[0]} is not known; did you mean arguments?")
-
-    async def _call_tool(  # noqa: PLR0913 - the parts of a call
-        self,
-        name: str,
-        arguments: _Raw,
-        context: RequestContext,
-        classes: tuple[ToolClass, ...] = TOOL_CLASSES,
-        *,
-        is_listed: bool = True,
-        is_whole: bool = False,
-    ) -> _Raw:
-        """Returns the result of a call: for a model, or ``is_whole`` as its server sent it."""
-        call = self._app.call(
-            name,
-            await self._resolve(arguments, context),
-            context.caller,
-            context.grant,
-            history=context.session.history,
-            session=context.session.id,
-            classes=classes,
-            checked=self.exposure != "all" or is_whole,
-            by_model=self.exposure != "all" or not is_listed,
-            **context.more,
-        )
-        answer = call if is_whole else self._answer_call(name, call, context, is_listed=is_listed)
-        history, grant, is_read = context.session.history, context.grant, not is_whole
-        return await audited(self._app, name, arguments, grant, history, answer, is_read=is_read)
 
     async def _run_script(self, arguments: _Raw, context: RequestContext) -> _Raw:
         if not self._app.scripts.is_offered:
             raise UnknownNameError("scripts are off here; the user turns them on with --scripts")
         await self._wait_for_new_servers(context)
-        result = await self._run(arguments["script"], context)
-        return await self.fit(RUN, result, context, is_listed=False)
-
-    async def run_stored(self, name: str, call: _Raw, context: RequestContext) -> _Raw:
-        """Returns the result of a stored script, which may do no more than its class says.
-
-        Args:
-            name: The name or id of its tool.
-            call: The result of `App.call`, which has the script.
-            context: The request of the caller, who makes the script's calls.
-        """
-        most = TOOL_CLASSES.index(self._catalogue(context).tool(name).tool_class)
-        limited = replace_fields(context, classes=TOOL_CLASSES[: most + 1])
-        return await self._run(call["script"], limited, call["arguments"])
-
-    async def _run(
-        self, script: str, context: RequestContext, arguments: _Raw | None = None
-    ) -> _Raw:
-        """Returns the whole result of a script, whose calls are the caller's own."""
-        own = replace_fields(context, caller=ScriptCaller(context.caller), more={})
-        door = ScriptDoor(
-            partial(self._call_for_script, own),
-            partial(self._search_for_script, own),
-            partial(self._read_for_script, own),
-        )
-        outcome = await self._app.scripts.run(script, self._catalogue(own), door, arguments)
-        return script_caller.script_result(outcome)
-
-    async def _call_for_script(
-        self, context: RequestContext, tool: str, arguments: _Raw
-    ) -> tuple[str, bool]:
-        result = await self._call_tool(
-            tool, arguments, context, context.classes, is_listed=False, is_whole=True
-        )
-        return await script_caller.read_value(tool, result)
-
-    async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
-        given = check_arguments(SEARCH, _SCHEMAS[False][SEARCH], {"query": query, "limit": limit})
-        request = _request(dict(given), context, SHORT_SEARCH)
-        return script_caller.write_found(await self._app.search(request, context.session.history))
-
-    async def _read_for_script(self, context: RequestContext, handle: str, path: str) -> str:
-        reference = {REFERENCE: handle, PATH: path}
-        value = await self._resolve({"value": reference}, context)
-        return msgspec.json.encode(value["value"]).decode()
-
-    async def _resolve(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        """Returns arguments in which parts of stored results have the places of references."""
-        references = ResultReferences(arguments)
-        if not references:
-            return arguments
-        load = partial(self.results.load, context.owner)
-        return await in_thread(partial(references.replace, load), ONE_AT_A_TIME)
-
-    async def _answer_call(
-        self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
-    ) -> _Raw:
-        """Returns a call's result as a model gets it, or its task with an id for this caller."""
-        result = await call
-        if result.get("resultType") == SCRIPT:
-            result = await self.run_stored(name, result, context)
-        if result.get("resultType") != TASK:
-            return await self.fit(name, result, context, is_listed=is_listed)
-        tool = self._catalogue(context).tool(name).id
-        task = Task(context.grant.holder, tool, str(result.get("taskId")), is_listed)
-        return {**result, "taskId": self.task_ids.seal(task)}
-
-    async def fit(
-        self, name: str, result: _Raw, context: RequestContext, *, is_listed: bool
-    ) -> _Raw:
-        """Returns a tool's result, shortened if it is too long for a model.
-
-        Args:
-            name: The tool's id or name.
-            result: The server's result.
-            context: The request of the caller, for whom a long result is kept.
-            is_listed: Whether the client knows the tool's output schema.
-        """
-        catalogue = self._catalogue(context)
-        if self._in_detail or catalogue.builtin_tool(name):
-            return await _decode(name, result)
-        if result.get("resultType") == "input_required":
-            return result
-        tool = ToolSpec(server="", name=name)
-        with suppress(InputError):  # it may have been withdrawn since
-            tool = catalogue.tool(name)
-
-        keep = partial(self.results.add, context.owner, tool.id)
-
-        def fit(text: bytes) -> _Raw:
-            is_typed = is_listed and tool.output_schema is not None
-            return shorten(text, catalogue.result_limit(tool), keep, tool, is_typed=is_typed)
-
-        text = result.text if isinstance(result, RawResult) else msgspec.json.encode(result)
-        return await in_thread_if_large(fit, text, ONE_AT_A_TIME)
+        return await self.calls.run_script(arguments["script"], context)
 
     async def _wait_for_new_servers(self, context: RequestContext) -> None:
         """Wait a little for servers whose tools are not known yet.
@@ -513,37 +292,6 @@ class ToolEndpoint:
         return tuple(ids)
 
 
-async def _decode(name: str, result: _Raw) -> _Raw:
-    if not isinstance(result, RawResult):
-        return result
-    try:
-        return await in_thread_if_large(decode_moderate, result.text)
-    except UnreadableError as error:
-        raise UpstreamError(f"{name}: {error}") from None
-
-
 def _use_itself(name: str, own: str) -> str:
     """Returns a message about a name that stands for a meta tool, but does not call it."""
     return f"no server's tool is called {printable(name, 100)!r}; call toolscript's {own} directly"
-
-
-def _request(
-    arguments: _Raw, context: RequestContext, defaults: RequestDefaults, limit: str = "limit"
-) -> SearchRequest:
-    """Returns what the searches have in common; ``limit`` names that argument."""
-    return SearchRequest(
-        text=arguments["query"],
-        limit=arguments.get(limit, defaults.limit),
-        threshold=defaults.threshold,
-        grant=context.grant,
-        needed=arguments.get("needed", False),
-    )
-
-
-def arguments_of(params: _Raw) -> _Raw:
-    """Returns the ``arguments`` of a request; raises `ArgumentsError` for any but an object."""
-    arguments = params.get("arguments", {})
-    if not isinstance(arguments, dict):
-        shown = repr(arguments)[:60]
-        raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
-    return cast("_Raw", arguments)

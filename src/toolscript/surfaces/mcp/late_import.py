@@ -14,7 +14,7 @@ import anyio.to_thread
 from toolscript.app import argument_checks
 from toolscript.app.application import App
 from toolscript.gateway.base import IMPORTING
-from toolscript.surfaces.mcp.endpoint import EXPOSURES, Exposure
+from toolscript.surfaces.mcp.request_context import EXPOSURES, Exposure
 from toolscript.surfaces.mcp.session_ids import SessionIds
 
 if TYPE_CHECKING:

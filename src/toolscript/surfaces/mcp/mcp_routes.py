@@ -18,8 +18,8 @@ from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
 from toolscript.app.application import App
-from toolscript.surfaces.mcp.endpoint import EXPOSURES, Exposure
 from toolscript.surfaces.mcp.late_import import LateServers
+from toolscript.surfaces.mcp.request_context import EXPOSURES, Exposure
 from toolscript.surfaces.mcp.session_dispatch import SESSION_HEADER, McpRequest, SessionDispatch
 from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.mcp.session_limit import IDLE_S, MAX_SESSIONS, OpenSession, SessionLimit

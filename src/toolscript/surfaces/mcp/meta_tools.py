@@ -201,3 +201,12 @@ def _flag(description: str) -> dict[str, Any]:
 
 def _integer(default: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": default}
+
+
+SCHEMAS = {
+    has_skills: {
+        name: tool["inputSchema"] for name, tool in meta_tools("", has_skills=has_skills).items()
+    }
+    for has_skills in (False, True)
+}
+"""The schemas of the meta tools, by whether there are skills."""

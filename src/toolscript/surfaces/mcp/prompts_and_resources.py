@@ -15,7 +15,7 @@ import anyio
 
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
-from toolscript.surfaces.mcp.endpoint import RequestContext, arguments_of
+from toolscript.surfaces.mcp.request_context import RequestContext, arguments_of
 from toolscript.surfaces.mcp.result_truncation import RESULTS
 from toolscript.surfaces.mcp.stored_results import StoredResults
 from toolscript.surfaces.mcp.ui_pages import (

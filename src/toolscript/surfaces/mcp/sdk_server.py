@@ -33,8 +33,9 @@ from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.retrieval.live_index import Feed
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, Session, ToolEndpoint
+from toolscript.surfaces.mcp.endpoint import ToolEndpoint
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
+from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession, SessionIds
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
 from toolscript.surfaces.mcp.task_ids import TaskIds

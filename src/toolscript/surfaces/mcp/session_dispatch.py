@@ -19,8 +19,8 @@ from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
 from toolscript.app.application import App
-from toolscript.surfaces.mcp.endpoint import Exposure
 from toolscript.surfaces.mcp.late_import import LateServers
+from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.mcp.session_ids import (
     FOREIGN,
     ForeignSession,

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from toolscript.config.secret_key import SecretKey
-from toolscript.surfaces.mcp.endpoint import Exposure, Session
+from toolscript.surfaces.mcp.request_context import Exposure, Session
 from toolscript.text.json_values import as_object
 
 MAX_ID_CHARS = 512

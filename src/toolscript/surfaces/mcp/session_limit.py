@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 
 MAX_SESSIONS = 250

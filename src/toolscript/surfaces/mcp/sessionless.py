@@ -5,8 +5,9 @@ from typing import Any, TypeAlias, cast
 
 from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
-from toolscript.surfaces.mcp.endpoint import Exposure, RequestContext, ToolEndpoint
+from toolscript.surfaces.mcp.endpoint import ToolEndpoint
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.mcp.request_context import Exposure, RequestContext
 from toolscript.surfaces.mcp.skill_methods import SkillMethods
 from toolscript.surfaces.mcp.task_methods import TaskMethods
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
@@ -21,7 +22,7 @@ Method: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
 
 def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
     """Returns the methods of MCP for one exposure, by name."""
-    others, tasks = PromptsAndResources(app, tools.results), TaskMethods(app, tools)
+    others, tasks = PromptsAndResources(app, tools.calls.results), TaskMethods(app, tools.calls)
     skills = SkillMethods(app, others)
     return {
         "tools/list": tools.list_tools,

@@ -16,8 +16,8 @@ from toolscript.errors import UnknownNameError
 from toolscript.skills.scanner import MANIFEST, Skill
 from toolscript.skills.server_skills import ServerSkill
 from toolscript.skills.skill_manifests import conforms
-from toolscript.surfaces.mcp.endpoint import RequestContext
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.mcp.request_context import RequestContext
 from toolscript.text.display import printable
 from toolscript.types import SKILLS, SkillManifest
 

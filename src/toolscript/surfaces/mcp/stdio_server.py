@@ -11,7 +11,7 @@ from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
 
 from toolscript.app.application import App
-from toolscript.surfaces.mcp.endpoint import Exposure
+from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.mcp.sdk_server import McpServer
 from toolscript.surfaces.server.signals import end_signals
 from toolscript.types import Grant

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from toolscript.app.application import App
 from toolscript.errors import RefusedError
-from toolscript.surfaces.mcp.endpoint import RequestContext, ToolEndpoint
+from toolscript.surfaces.mcp.request_context import RequestContext
 from toolscript.surfaces.mcp.task_ids import Task
+from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS
 from toolscript.text.wire_constants import TASKS
 
@@ -22,19 +23,19 @@ class TaskMethods:
 
     Args:
         app: Sends the requests.
-        tools: Called the tools, and fits their results for a model.
+        calls: Called the tools, and fits their results for a model.
     """
 
-    def __init__(self, app: App, tools: ToolEndpoint) -> None:
+    def __init__(self, app: App, calls: ToolCalls) -> None:
         self._app = app
-        self._tools = tools
+        self._calls = calls
 
     async def get(self, params: _Raw, context: RequestContext) -> _Raw:
         """Returns the state of a task, and its result once it is complete."""
         task = self._read(params, context)
         state = await self._send("tasks/get", task, context)
         if "result" in state:
-            fitted = self._tools.fit(task.tool, state["result"], context, is_listed=task.is_listed)
+            fitted = self._calls.fit(task.tool, state["result"], context, is_listed=task.is_listed)
             state = {**state, "result": await fitted}
         return {**state, "resultType": "complete", "taskId": params["taskId"]}
 
@@ -56,7 +57,7 @@ class TaskMethods:
             needed: _Raw = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             text = f"declare the extension {TASKS} in the capabilities of the request"
             raise RefusedError(text, _MISSING_CAPABILITY, data=needed)
-        task = self._tools.task_ids.read(str(params.get("taskId")), context.grant.holder)
+        task = self._calls.task_ids.read(str(params.get("taskId")), context.grant.holder)
         if task is None:
             raise RefusedError("there is no such task; call the tool again", INVALID_PARAMS)
         return task

@@ -1,0 +1,71 @@
+"""A request over MCP: its exposure, its caller, the caller's grant and session."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+from uuid import uuid4
+
+from toolscript.app.result_store import ResultOwner
+from toolscript.errors import ArgumentsError
+from toolscript.gateway.base import SILENT_CALLER, Caller
+from toolscript.graph.session_history import SessionHistory
+from toolscript.retrieval.profiles import RequestDefaults
+from toolscript.types import EVERYTHING, TOOL_CLASSES, Grant, SearchRequest, ToolClass
+
+Exposure = Literal["search", "two-phase", "all"]
+EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
+_Raw: TypeAlias = dict[str, Any]
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """A client's session: the tools it has chosen in the first of two phases, and its history."""
+
+    chosen: tuple[str, ...] = ()
+    history: SessionHistory = field(default_factory=SessionHistory)
+    id: str = field(default_factory=lambda: uuid4().hex)
+    project: str | None = None
+    """The folder that the client works in, empty for none; None until it was asked."""
+    summary: str = ""
+    """The `meta_tools.summary` at its beginning, which stays what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """What belongs to one request: its caller, the caller's grant and session."""
+
+    caller: Caller = SILENT_CALLER
+    grant: Grant = EVERYTHING
+    session: Session = field(default_factory=Session)
+    more: _Raw = field(default_factory=dict[str, Any])
+    """Further parameters for the server, such as ``_meta``."""
+    holder: str = ""
+    """Who makes a request that no session lasts for; empty if its session does."""
+    classes: tuple[ToolClass, ...] = TOOL_CLASSES
+    """The classes of the tools that a script may call."""
+
+    @property
+    def owner(self) -> ResultOwner:
+        """Whose the results are that are kept: the session's, for as long as its grant is."""
+        return self.holder or self.session.id, self.grant
+
+
+def arguments_of(params: _Raw) -> _Raw:
+    """Returns the ``arguments`` of a request; raises `ArgumentsError` for any but an object."""
+    arguments = params.get("arguments", {})
+    if not isinstance(arguments, dict):
+        shown = repr(arguments)[:60]
+        raise ArgumentsError(f"arguments is {shown}; send a JSON object, such as {{}}")
+    return cast("_Raw", arguments)
+
+
+def read_search(
+    arguments: _Raw, context: RequestContext, defaults: RequestDefaults, limit: str = "limit"
+) -> SearchRequest:
+    """Returns the search that a model asks for; ``limit`` names that argument."""
+    return SearchRequest(
+        text=arguments["query"],
+        limit=arguments.get(limit, defaults.limit),
+        threshold=defaults.threshold,
+        grant=context.grant,
+        needed=arguments.get("needed", False),
+    )

@@ -1,0 +1,198 @@
+"""Answers the calls of servers' tools, by models and by their scripts."""
+
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import msgspec
+
+from toolscript.app.application import App
+from toolscript.app.argument_checks import check_arguments
+from toolscript.app.base import ScriptDoor
+from toolscript.errors import InputError, UpstreamError
+from toolscript.gateway.raw_results import (
+    RawResult,
+    UnreadableError,
+    decode_moderate,
+    in_thread,
+    in_thread_if_large,
+)
+from toolscript.retrieval.profiles import SHORT_SEARCH
+from toolscript.surfaces.mcp import script_caller
+from toolscript.surfaces.mcp.meta_tools import SCHEMAS
+from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, read_search
+from toolscript.surfaces.mcp.result_references import PATH, ResultReferences
+from toolscript.surfaces.mcp.result_truncation import shorten
+from toolscript.surfaces.mcp.script_caller import ScriptCaller
+from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
+from toolscript.surfaces.mcp.task_ids import Task, TaskIds
+from toolscript.surfaces.server.audit_log import audited
+from toolscript.text.wire_constants import REFERENCE, RUN, SCRIPT, SEARCH, TASK
+from toolscript.types import TOOL_CLASSES, ToolClass, ToolSpec
+
+_Raw: TypeAlias = dict[str, Any]
+
+
+class ToolCalls:
+    """Calls tools for one exposure. Keeps nothing between requests.
+
+    Args:
+        app: Calls the tools.
+        exposure: Which tools are listed.
+        replica: The gateway that keeps long results, if there are several.
+        task_ids: Seals the ids of tasks; None if those end with the process.
+        in_detail: Whether results are as their servers sent them: as seed D has it.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        exposure: Exposure,
+        *,
+        replica: str = "",
+        task_ids: TaskIds | None = None,
+        in_detail: bool = False,
+    ) -> None:
+        self._app = app
+        self._exposure = exposure
+        self.results = StoredResults(app, replica)
+        self.task_ids = task_ids or TaskIds()
+        self._in_detail = in_detail
+
+    async def call_tool(  # noqa: PLR0913 - the parts of a call
+        self,
+        name: str,
+        arguments: _Raw,
+        context: RequestContext,
+        classes: tuple[ToolClass, ...] = TOOL_CLASSES,
+        *,
+        is_listed: bool = True,
+        is_whole: bool = False,
+    ) -> _Raw:
+        """Returns the result of a call: for a model, or ``is_whole`` as its server sent it."""
+        call = self._app.call(
+            name,
+            await self._resolve(arguments, context),
+            context.caller,
+            context.grant,
+            history=context.session.history,
+            session=context.session.id,
+            classes=classes,
+            checked=self._exposure != "all" or is_whole,
+            by_model=self._exposure != "all" or not is_listed,
+            **context.more,
+        )
+        answer = call if is_whole else self._answer_call(name, call, context, is_listed=is_listed)
+        history, grant, is_read = context.session.history, context.grant, not is_whole
+        return await audited(self._app, name, arguments, grant, history, answer, is_read=is_read)
+
+    async def run_script(self, script: str, context: RequestContext) -> _Raw:
+        """Returns the result of a script as a model gets it."""
+        result = await self._run(script, context)
+        return await self.fit(RUN, result, context, is_listed=False)
+
+    async def run_stored(self, name: str, call: _Raw, context: RequestContext) -> _Raw:
+        """Returns the result of a stored script, which may do no more than its class says.
+
+        Args:
+            name: The name or id of its tool.
+            call: The result of `App.call`, which has the script.
+            context: The request of the caller, who makes the script's calls.
+        """
+        most = TOOL_CLASSES.index(self._app.catalogue(context.grant).tool(name).tool_class)
+        limited = replace(context, classes=TOOL_CLASSES[: most + 1])
+        return await self._run(call["script"], limited, call["arguments"])
+
+    async def _run(
+        self, script: str, context: RequestContext, arguments: _Raw | None = None
+    ) -> _Raw:
+        """Returns the whole result of a script, whose calls are the caller's own."""
+        own = replace(context, caller=ScriptCaller(context.caller), more={})
+        door = ScriptDoor(
+            partial(self._call_for_script, own),
+            partial(self._search_for_script, own),
+            partial(self._read_for_script, own),
+        )
+        outcome = await self._app.scripts.run(
+            script, self._app.catalogue(own.grant), door, arguments
+        )
+        return script_caller.script_result(outcome)
+
+    async def _call_for_script(
+        self, context: RequestContext, tool: str, arguments: _Raw
+    ) -> tuple[str, bool]:
+        result = await self.call_tool(
+            tool, arguments, context, context.classes, is_listed=False, is_whole=True
+        )
+        return await script_caller.read_value(tool, result)
+
+    async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
+        given = check_arguments(SEARCH, SCHEMAS[False][SEARCH], {"query": query, "limit": limit})
+        request = read_search(dict(given), context, SHORT_SEARCH)
+        return script_caller.write_found(await self._app.search(request, context.session.history))
+
+    async def _read_for_script(self, context: RequestContext, handle: str, path: str) -> str:
+        reference = {REFERENCE: handle, PATH: path}
+        value = await self._resolve({"value": reference}, context)
+        return msgspec.json.encode(value["value"]).decode()
+
+    async def _resolve(self, arguments: _Raw, context: RequestContext) -> _Raw:
+        """Returns arguments in which parts of stored results have the places of references."""
+        references = ResultReferences(arguments)
+        if not references:
+            return arguments
+        load = partial(self.results.load, context.owner)
+        return await in_thread(partial(references.replace, load), ONE_AT_A_TIME)
+
+    async def _answer_call(
+        self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
+    ) -> _Raw:
+        """Returns a call's result as a model gets it, or its task with an id for this caller."""
+        result = await call
+        if result.get("resultType") == SCRIPT:
+            result = await self.run_stored(name, result, context)
+        if result.get("resultType") != TASK:
+            return await self.fit(name, result, context, is_listed=is_listed)
+        tool = self._app.catalogue(context.grant).tool(name).id
+        task = Task(context.grant.holder, tool, str(result.get("taskId")), is_listed)
+        return {**result, "taskId": self.task_ids.seal(task)}
+
+    async def fit(
+        self, name: str, result: _Raw, context: RequestContext, *, is_listed: bool
+    ) -> _Raw:
+        """Returns a tool's result, shortened if it is too long for a model.
+
+        Args:
+            name: The tool's id or name.
+            result: The server's result.
+            context: The request of the caller, for whom a long result is kept.
+            is_listed: Whether the client knows the tool's output schema.
+        """
+        catalogue = self._app.catalogue(context.grant)
+        if self._in_detail or catalogue.builtin_tool(name):
+            return await _decode(name, result)
+        if result.get("resultType") == "input_required":
+            return result
+        tool = ToolSpec(server="", name=name)
+        with suppress(InputError):  # it may have been withdrawn since
+            tool = catalogue.tool(name)
+
+        keep = partial(self.results.add, context.owner, tool.id)
+
+        def fit(text: bytes) -> _Raw:
+            is_typed = is_listed and tool.output_schema is not None
+            return shorten(text, catalogue.result_limit(tool), keep, tool, is_typed=is_typed)
+
+        text = result.text if isinstance(result, RawResult) else msgspec.json.encode(result)
+        return await in_thread_if_large(fit, text, ONE_AT_A_TIME)
+
+
+async def _decode(name: str, result: _Raw) -> _Raw:
+    if not isinstance(result, RawResult):
+        return result
+    try:
+        return await in_thread_if_large(decode_moderate, result.text)
+    except UnreadableError as error:
+        raise UpstreamError(f"{name}: {error}") from None
