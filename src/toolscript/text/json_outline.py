@@ -90,26 +90,34 @@ def _shape(text: bytes, depth: int) -> str:
     return kinds.get(text[:1], "number")
 
 
-def select(text: str, path: str) -> Iterator[bytes]:
-    """Yields the values at a path such as ``rows[10:20].name``, as JSON.
-
-    ``[3]`` is one item of a list, ``[10:20]`` and ``[*]`` are several, each of which the rest of
-    the path is for; ``["a key"]`` is a key with other characters.
-
-    Raises:
-        ArgumentsError: The path cannot be read, or leads nowhere.
-    """
-    return _select(text.encode(), _steps(path))
-
-
 def select_value(text: str, path: str) -> tuple[list[bytes], bool]:
     """Returns the values at a path as JSON, and whether the path is for one value alone.
 
-    See `select`. Raises `ArgumentsError`.
+    Args:
+        text: JSON.
+        path: ``rows[10:20].name``, for example: ``[3]`` is one item of a list, ``[10:20]`` and
+            ``[*]`` are several, each of which the rest of the path is for; ``["a key"]`` is a key
+            with other characters.
+
+    Raises:
+        ArgumentsError: The path cannot be read, or leads nowhere, or no row has a key of it.
     """
-    steps = _steps(path)
+    steps, encoded = _steps(path), text.encode()
     is_one = all(step.key is not None or step.is_one for step in steps)
-    return list(_select(text.encode(), steps)), is_one
+    values = list(_select(encoded, steps))
+    if not values:
+        _check_keys(encoded, steps)
+    return values, is_one
+
+
+def _check_keys(text: bytes, steps: Sequence[_Step]) -> None:
+    """Raises `ArgumentsError` for the first key of a path that nothing has."""
+    parent: bytes | None = text
+    for number, step in enumerate(steps, 1):
+        value = next(_select(text, steps[:number]), None)
+        if parent is not None and value is None and step.key is not None:
+            raise ArgumentsError(_nowhere(step, parent))
+        parent = value
 
 
 def _steps(path: str) -> list[_Step]:

@@ -239,6 +239,7 @@ def test_images_count_by_their_pixels() -> None:
     [
         ({"path": "result[9999]"}, r"path: there is no \[9999\] in list of 900 × object"),
         ({"path": "resul"}, "path: there is no resul in {result: list of 900}"),
+        ({"path": "result[*].nam"}, "path: there is no .nam in {id: number, name: string"),
         ({"path": "result[a]"}, "path: '.a.' cannot be read; a path is such as rows"),
         ({"lines": "0"}, "lines is '0'; send numbers from 1 to 902"),
         ({"lines": "x-y"}, "lines is 'x-y'; send numbers from 1 to 902"),
