@@ -19,6 +19,7 @@ from toolscript.surfaces.server.authorization_server import (
     OAuthServer,
 )
 from toolscript.surfaces.server.error_answers import json_response
+from toolscript.surfaces.server.oauth_client_metadata import RedirectError
 from toolscript.text.display import printable
 
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
@@ -63,6 +64,8 @@ def oauth_routes(oauth: OAuthServer) -> list[Route]:
         _check_kind(request, _JSON, "invalid_client_metadata")
         try:
             return json_response(oauth.register(await request.body()), _CREATED)
+        except RedirectError as problem:
+            raise OAuthError("invalid_redirect_uri", str(problem)) from None
         except InputError as problem:
             raise OAuthError("invalid_client_metadata", str(problem)) from None
 

@@ -64,8 +64,12 @@ class ClientDescription(msgspec.Struct, frozen=True, omit_defaults=True):
         return is_loopback(uri) and _portless(uri) in map(_portless, self.redirect_uris)
 
 
+class RedirectError(InputError):
+    """A client has no address to which an answer may go, or another one, or too many."""
+
+
 def read_client(content: bytes) -> ClientDescription:
-    """Returns a client; raises `InputError` if this describes none, or has unusable addresses."""
+    """Returns a client; raises `InputError` for no description or unusable addresses."""
     try:
         client = msgspec.json.decode(content, type=ClientDescription)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -73,9 +77,11 @@ def read_client(content: bytes) -> ClientDescription:
         raise InputError(f"the client's description cannot be read: {why}") from None
     uris = client.redirect_uris
     if not 0 < len(uris) <= MAX_REDIRECTS:
-        raise InputError(f"redirect_uris has {len(uris)} addresses; expected 1 to {MAX_REDIRECTS}")
+        raise RedirectError(
+            f"redirect_uris has {len(uris)} addresses; expected 1 to {MAX_REDIRECTS}"
+        )
     if unusable := [uri for uri in uris if not is_redirect(uri)]:
-        raise InputError(
+        raise RedirectError(
             f"the redirect_uri {printable(unusable[0], 100)!r} cannot be used; expected https, "
             "http to 127.0.0.1, [::1] or localhost, or a scheme with a domain, and no fragment"
         )
