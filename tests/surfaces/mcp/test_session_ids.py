@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.config.secret_key import SecretKey
+from toolscript.errors import InputError
 from toolscript.surfaces.mcp.session_ids import (
     LIFETIME_S,
     MAX_ID_CHARS,
@@ -94,12 +95,23 @@ def test_the_longest_unused_foreign_session_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("body", "method", "asks_user"),
     [
-        (b'{"method":"initialize","params":{"capabilities":{"elicitation":{}}}}', True, True),
-        (b'{"method":"initialize","params":{"capabilities":{}}}', True, False),
-        (b'{"method":"initialize","params":{"capabilities":{"elicitation":{"url":{}}}}}', 1, False),
-        (b'{"method":"initialize","params":{"capabilities":{"elicitation":3}}}', True, False),
-        (b'{"method":"initialize","params":[]}', True, False),
-        (b'{"id":1,"result":{}}', False, False),
+        (
+            b'{"jsonrpc":"2.0","method":"x","params":{"capabilities":{"elicitation":{}}}}',
+            True,
+            True,
+        ),
+        (b'{"jsonrpc":"2.0","method":"x","params":{"capabilities":{}}}', True, False),
+        (
+            b'{"jsonrpc":"2.0","method":"x","params":{"capabilities":{"elicitation":{"url":{}}}}}',
+            1,
+            False,
+        ),
+        (
+            b'{"jsonrpc":"2.0","method":"x","params":{"capabilities":{"elicitation":3}}}',
+            True,
+            False,
+        ),
+        (b'{"jsonrpc":"2.0","id":1,"result":{}}', False, False),
     ],
 )
 def test_a_message_tells_what_a_gateway_needs(
@@ -110,6 +122,23 @@ def test_a_message_tells_what_a_gateway_needs(
     assert (bool(message.method), message.asks_user) == (bool(method), asks_user)
 
 
-@pytest.mark.parametrize("body", [b"", b"[1]", b'{"method":1}', b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"x", b"\xff"])
 def test_what_is_no_message_is_left_to_the_sdk(body: bytes) -> None:
     assert Message.of(body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"[" * 100_000, "Expected `object`, got `array`"),
+        (b"{}", "Object missing required field `jsonrpc`"),
+        (b'{"jsonrpc":"1.0","method":"ping"}', "Invalid enum value '1.0' - at `$.jsonrpc`"),
+        (b'{"jsonrpc":"2.0","method":1}', "Expected `str`, got `int` - at `$.method`"),
+        (b'{"jsonrpc":"2.0","method":"ping","params":[]}', "got `array` - at `$.params`"),
+        (b'{"jsonrpc":"2.0","id":1}', "its method is missing"),
+    ],
+)
+def test_other_json_than_a_message_is_told_in_one_line(body: bytes, why: str) -> None:
+    with pytest.raises(InputError, match=r"^expected one JSON object with jsonrpc") as told:
+        Message.of(body)
+    assert str(told.value).endswith(why)

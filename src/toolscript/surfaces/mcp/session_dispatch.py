@@ -19,6 +19,7 @@ from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
 from toolscript.app.application import App
+from toolscript.errors import InputError
 from toolscript.surfaces.mcp.late_import import LateServers
 from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.mcp.session_ids import (
@@ -93,23 +94,27 @@ class SessionDispatch:
     async def answer(self, request: McpRequest) -> None:
         """Answers one HTTP request."""
         await self._late.wait()
+        try:
+            body = await _Body.of(request)
+        except InputError as problem:
+            await request.refuse(json_rpc_error(None, INVALID_REQUEST, str(problem)), 400)
+            return
         headers = Headers(scope=request.scope)
         version, identifier = headers.get(_VERSION_HEADER), headers.get(SESSION_HEADER)
         session = self._sessions.find(identifier or "")
         if version and version not in self._late.versions:
-            await self._answer_newest(version, request)
+            await self._answer_newest(version, body, request)
         elif identifier is None:
-            await self._open(request)
+            await self._open(body, request)
         elif session is None:
-            await self._answer_foreign(identifier, request)
+            await self._answer_foreign(identifier, body, request)
         elif not session.is_for(request.exposure, request.holder):
             await request.refuse_session()
         else:
-            await self._answer_own(session, request)
+            await self._answer_own(session, body, request)
 
-    async def _answer_newest(self, version: str, request: McpRequest) -> None:
+    async def _answer_newest(self, version: str, body: "_Body", request: McpRequest) -> None:
         """Answers a request of a version that has no sessions, or of one that does not exist."""
-        body = await _Body.of(request)
         replica = body.message.waits_in if body.message else ""
         if request.exposure == "two-phase":
             # As the protocol has it: the client continues with a version that has sessions.
@@ -122,25 +127,21 @@ class SessionDispatch:
             manager = self._late.managers[request.exposure]
             await manager.handle_request(request.scope, body.receive, request.send)
 
-    async def _answer_own(self, session: OpenSession, request: McpRequest) -> None:
+    async def _answer_own(self, session: OpenSession, body: "_Body", request: McpRequest) -> None:
         """Answers a request of a session that lives here."""
-        receive, scope = request.receive, request.scope
-        if self._url_of is not None:
-            body = await _Body.of(request)
-            if await self._read_elsewhere(body, request):
-                return
-            receive = body.receive
+        scope = request.scope
+        if await self._read_elsewhere(body, request):
+            return
         with self._sessions.using(session):
             headers = rename_session(Headers(scope=scope).raw, session.sdk_identifier)
             send = _sending(request.send, session.identifier)
             manager = self._late.managers[request.exposure]
-            await manager.handle_request({**scope, "headers": headers}, receive, send)
+            await manager.handle_request({**scope, "headers": headers}, body.receive, send)
         if scope["method"] == "DELETE":
             self._sessions.finish(session)  # even if the SDK has refused
 
-    async def _open(self, request: McpRequest) -> None:
+    async def _open(self, body: "_Body", request: McpRequest) -> None:
         """Answers a request without a session, which is to open one."""
-        body = await _Body.of(request)
         message, exposure = body.message, request.exposure
 
         async def send_sealed(answer: AsgiMessage) -> None:
@@ -157,14 +158,13 @@ class SessionDispatch:
         manager = self._late.managers[exposure]
         await manager.handle_request(request.scope, body.receive, send_sealed)
 
-    async def _answer_foreign(self, identifier: str, request: McpRequest) -> None:
+    async def _answer_foreign(self, identifier: str, body: "_Body", request: McpRequest) -> None:
         """Answers a request of a session that does not live here, as far as it needs no session.
 
         It lives in another gateway, or lived in one that has ended. The client begins a new one
         if it has ended, is another caller's, or is needed.
         """
         session = self._ids.read(identifier)
-        body = await _Body.of(request)
         if (
             session is None
             or session.replica == self._ids.replica  # it has ended
@@ -240,7 +240,7 @@ class _Body:
 
     @classmethod
     async def of(cls, request: McpRequest) -> "_Body":
-        """Reads the body of a POST."""
+        """Reads the body of a POST; raises `InputError` for other JSON than a message."""
         is_post = request.scope["method"] == "POST"
         content, more = bytearray(), is_post
         while more:

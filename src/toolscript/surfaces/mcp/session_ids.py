@@ -10,11 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from toolscript.config.secret_key import SecretKey
+from toolscript.errors import InputError
 from toolscript.surfaces.mcp.request_context import Exposure, Session
 from toolscript.text.json_values import as_object
 
@@ -28,6 +29,7 @@ STATE_PREFIX = "toolscript-"
 """The beginning of states that name a call of ours, and its replica, of clients without sessions;
 other states are the servers'."""
 _PURPOSE = b"mcp-session-id"
+_EXPECTED = "expected one JSON object with jsonrpc, id and method, as JSON-RPC 2.0 has it"
 _HANDLE = re.compile(
     rb'(?:"handle"\s*:\s*"|"\$result"\s*:\s*"|"uri"\s*:\s*"toolscript://results/)'
     rb"([0-9a-f]{16})-[a-z2-9]{12}\b"
@@ -112,17 +114,29 @@ class LatestSessions:
 class Message(msgspec.Struct, frozen=True):
     """As much of a client's JSON-RPC message as decides which gateway can answer it."""
 
+    jsonrpc: Literal["2.0"]
+    id: str | int | float | None = None
     method: str = ""
     """Empty for the answer to a question of the server's."""
-    params: Any = None
+    params: dict[str, Any] | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, body: bytes) -> "Message | None":
-        """Returns a message; None for a body that is none, which the SDK refuses."""
+        """Returns a message; None for a body that is no JSON, which the SDK refuses.
+
+        Raises `InputError` for other JSON than a message.
+        """
         try:
-            return msgspec.json.decode(body, type=cls)
+            message = msgspec.json.decode(body, type=cls)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{_EXPECTED}: {error}") from None
         except (ValueError, RecursionError):
             return None
+        if not message.method and message.result is message.error is msgspec.UNSET:
+            raise InputError(f"{_EXPECTED}: its method is missing")
+        return message
 
     @property
     def waits_in(self) -> str:
