@@ -197,13 +197,15 @@ def test_what_is_granted_is_said(guarded: Cli) -> None:
     """http:others: and names that fit no server and no tool."""
     assert guarded("list-tools").returncode == 0
     words = ("--server", "file", "--tool", "mail__send_mail", "--tool", "mail__sent_*")
+    words = (*words, "--server", "skills", "--server", "scripts")
     done = guarded("token", "create", *words, "--days", "2")
     token = done.stdout.strip()
     assert token.startswith("ts_")
     server, no_tool, grants = done.stderr.splitlines()
     assert server == "toolscript: 'file' fits no server that is configured now"
     assert no_tool == "toolscript: 'mail__sent_*' fits no tool that is known now"
-    assert "grants file, mail__send_mail, mail__sent_*; take it back with" in grants
+    granted = "grants file, skills, scripts, mail__send_mail, mail__sent_*; take it back with"
+    assert granted in grants
     [row] = guarded.json("token", "list")["tokens"]
     assert row["expires"] > row["created"]
 

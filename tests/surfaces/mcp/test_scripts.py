@@ -218,10 +218,10 @@ def test_an_endless_script_does_not_hold_up_the_gateway(cli: Cli) -> None:
 def test_exec_runs_a_file_in_python_by_the_gateway(cli: Cli) -> None:
     """As a model's script, but its outcome is printed whole."""
     (cli.home / "count.py").write_text(
-        'rows = (await tools.my_files.rows())["rows"]\nprint("counted")\nlen(rows)'
+        'rows = (await tools.my_files.rows())["rows"]\nprint("\\x1b[1mcounted\\x1b[0m")\nlen(rows)'
     )
     done = cli("exec", "count.py")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "counted\n5000\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\x1b[1mcounted\x1b[0m\n5000\n", "")
     (cli.home / "wrong.py").write_text("await tools.my_files.echo()")
     done = cli("exec", "wrong.py")
     assert (done.returncode, done.stdout) == (1, "")

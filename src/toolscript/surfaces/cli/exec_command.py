@@ -14,6 +14,7 @@ from toolscript.surfaces.cli.connect import gateway
 from toolscript.surfaces.cli.deno_sandbox import MAX_SCRIPT_BYTES, run
 from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.options import class_option, reading, settings_options
+from toolscript.surfaces.cli.output import print_result
 from toolscript.surfaces.cli.tool_proxy import ToolProxy
 from toolscript.surfaces.cli.types_command import filter_option
 from toolscript.text.display import harmless
@@ -55,7 +56,10 @@ def _run_python(client: RemoteClient, script: str) -> int:
     result = client.post("/message", json.dumps(request).encode())["result"]
     failed = bool(result.get("isError"))
     for block in result["content"]:
-        click.echo(harmless(block["text"]), err=failed)
+        if failed:
+            click.echo(harmless(block["text"]), err=True)
+        else:
+            print_result(block["text"])
     return int(failed)
 
 

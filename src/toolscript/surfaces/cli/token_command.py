@@ -9,6 +9,7 @@ from toolscript.config.access_tokens import OPEN, Token, TokenStore, grant_for, 
 from toolscript.config.locations import key_of
 from toolscript.config.permission_rules import check_profile
 from toolscript.config.settings import PathSettings, Settings, load_settings
+from toolscript.config.stored_scripts import SERVER
 from toolscript.errors import ConfigError
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.snapshot import SnapshotStore
@@ -16,7 +17,7 @@ from toolscript.surfaces.cli.options import output_option, repeatable, settings_
 from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import config_files, load
 from toolscript.surfaces.server.opened_stores import opened_tokens
-from toolscript.types import Grant
+from toolscript.types import SKILLS, Grant
 
 _OPEN = f"no token: {OPEN}"
 _CLOSED = (
@@ -150,7 +151,7 @@ def _note_unknown_names(paths: PathSettings, grant: Grant) -> None:
     ids = {*known.tools, *known.skills, *known.held}
     for pattern in (*grant.servers, *grant.tools):
         alone = Grant(servers=(pattern,), tools=(pattern,) if pattern in grant.tools else ())
-        shown = [name for name in specs if alone.shows(name)]
+        shown = [name for name in (*specs, SERVER, SKILLS) if alone.shows(name)]
         if not shown:
             note(f"{pattern!r} fits no server that is configured now")
         elif all(_is_ready(known, name) for name in shown) and not any(map(alone.allows, ids)):
