@@ -65,9 +65,28 @@ def test_names_are_names_and_all_different(pairs: list[tuple[str, str]]) -> None
 
 @pytest.mark.requirement("types:typescript")
 def test_a_collision_is_resolved_the_same_way_whoever_else_is_there() -> None:
-    """types:typescript: the first in order keeps the plain name."""
+    """types:typescript: each gets a part of its name's digest."""
     both = Identifiers([("s", "get-user"), ("s", "get_user")]).stems
     more = Identifiers([("a", "b"), ("s", "get_user"), ("s", "get-user"), ("t", "x")]).stems
-    assert both["s", "get-user"] == more["s", "get-user"] == "SGetUser"
-    assert both["s", "get_user"] == more["s", "get_user"]
-    assert both["s", "get_user"].startswith("SGetUser_")
+    for pair in both:
+        assert both[pair] == more[pair]
+        assert both[pair].startswith("SGetUser_")
+
+
+@pytest.mark.requirement("types:python")
+def test_a_name_that_python_allows_means_that_tool_and_no_other() -> None:
+    """types:python: whoever else has a name that Python makes alike."""
+    tools = [(s, t) for s in ("my-db", "my_db", "my.db") for t in ("drop-user", "drop_user")]
+    names = Identifiers(tools)
+    assert names.snake["my_db"] == "my_db"
+    assert names.methods["my_db"]["drop_user"] == "drop_user"
+    assert names.snake["my-db"].startswith("my_db_")
+    assert names.snake["my.db"].startswith("my_db_")
+    assert names.methods["my-db"]["drop-user"].startswith("drop_user_")
+
+
+@pytest.mark.requirement("types:python")
+def test_no_name_goes_over_to_another_tool() -> None:
+    """types:python: if a second server has the name, code for the first fails."""
+    assert Identifiers([("my-db", "x")]).snake == {"my-db": "my_db"}
+    assert "my_db" not in Identifiers([("my-db", "x"), ("my.db", "x")]).snake.values()

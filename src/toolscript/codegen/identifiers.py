@@ -8,6 +8,7 @@ import hashlib
 import keyword
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TypeVar
@@ -97,18 +98,20 @@ class Numbering:
 def distinct(names: Iterable[_Key], make: Callable[[_Key], str]) -> dict[_Key, str]:
     """Returns name → identifier as ``make`` makes it, no two alike.
 
-    Of equal identifiers the first in order stays, the others get a part of their name's SHA-256.
+    A name that is an identifier stays as it is. Of other names that have the same identifier, or
+    that of such a name, each gets a part of its SHA-256: code that was written before one of them
+    came fails, rather than calls another tool.
     """
-    made: dict[_Key, str] = {}
-    used: set[str] = set()
-    for name in sorted(names):
-        plain = form = make(name)
-        digits = _DIGITS
-        while form in used:
-            form = f"{plain}_{_digest(name)[:digits]}"
-            digits += 1
-        made[name] = form
-        used.add(form)
+    plain = {name: make(name) for name in sorted(names)}
+    counts, used = Counter(plain.values()), set(plain.values())
+    made = dict(plain)
+    for name, form in plain.items():
+        if counts[form] > 1 and name != form:
+            digits = _DIGITS
+            while made[name] in used:
+                made[name] = f"{form}_{_digest(name)[:digits]}"
+                digits += 1
+            used.add(made[name])
     return made
 
 
