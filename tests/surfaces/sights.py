@@ -163,5 +163,6 @@ def call(visitor: Visitor, tool: str) -> set[str]:
     )
     assert status in {200, 403, 404}, answer
     said = visitor.run("call", tool)
-    is_refused = "no tool is called" in said or "may not be called" in said
+    reasons = ("no tool is called", "may not be called", "is turned off")
+    is_refused = any(each in said for each in reasons)
     return {"called" if status == 200 else "refused", "refused" if is_refused else "called"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.stdio_sessions import session
-from tests.support import FUZZY, Cli, Scripted, fetch, stop_all, tool, until
+from tests.support import FUZZY, Cli, Scripted, create_token, fetch, stop_all, tool, until
 from tests.surfaces.sights import SIGHTS, Visitor, call
 from tests.surfaces.web.browser import Browser
 
@@ -157,6 +157,41 @@ def test_switches_hold_without_a_gateway(cli: Cli, scripted: Scripted) -> None:
     assert "one__down is turned off" in said(cli, "disable", "one__down")
     assert "one__down" not in said(cli, "list-tools")
     assert "one__up" in said(cli, "list-tools")
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["gateway", "alone"])
+def test_a_tool_of_a_server_that_is_not_in_use_says_why(
+    cli: Cli, scripted: Scripted, *, runs: bool
+) -> None:
+    """Not that there is no such tool, nor a server's that is spelled like it."""
+    cli.env = FUZZY
+    ones = scripted(tool("up"))
+    cli.configure(
+        one=ones, ones=ones, two={**ones, "disabled": True}, three={"command": 5}, four={**ones}
+    )
+    if runs:
+        cli.start_gateway()
+    said(cli, "disable", "one")
+    said(cli, "disable", "fo*")
+    for name, reason in {
+        "one__up": "one is turned off (back: toolscript enable one)",
+        "two:up": "two is turned off (back: toolscript enable two)",
+        "three__up": f"its server three is invalid: {cli.home / '.toolscript.json'}: command is 5",
+        "four__up": "four is turned off (back: toolscript enable four)",
+    }.items():
+        assert refused(cli, "call", name, "{}").startswith(reason)
+        assert refused(cli, "describe", name).startswith(reason)
+        assert reason in said(cli, "search", "up", "--why", name)
+    said(cli, "enable", "four")
+    assert said(cli, "describe", "four__up")
+
+
+def test_the_way_back_is_for_the_owner(site: Cli) -> None:
+    token = create_token(site, "--server", "two")["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    url, asked = site.record()["url"], {"tool": "two__left"}
+    status, answer = fetch(url, "/tools", asked, headers=headers)
+    assert (status, answer["error"]) == (404, "two is turned off")
 
 
 @pytest.mark.requirement("config:switches")

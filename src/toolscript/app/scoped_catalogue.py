@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.locations import EXAMPLE
+from toolscript.config.switches import way_back
 from toolscript.errors import (
     DeniedError,
     HeldError,
@@ -384,9 +385,18 @@ class ScopedCatalogue:
         return max(known, key=len, default=re.split(f"{SEPARATOR}|:", name, maxsplit=1)[0])
 
     def _unknown(self, name: str) -> str:
-        return not_known(
-            "tool", name, [tool.id for tool in self.tools()], "search for what it should do"
-        )
+        """Returns why no tool has a name: its server does not work, or it is misspelled."""
+        server = self._server_in(name)
+        status = next((each for each in self.servers() if each.name == server), None)
+        if status is not None and status.state == "disabled":
+            back = f" (back: {way_back(server, on=False)})" if self.grant.is_owner else ""
+            return f"{server} is turned off{back}"
+        if status is not None and not status.works:
+            return f"its server {server} is {status.state}" + f": {status.error}" * bool(
+                status.error
+            )
+        known = [tool.id for tool in self.tools()]
+        return not_known("tool", name, known, "search for what it should do")
 
     def _no_server(self, name: str) -> str:
         known = ", ".join(status.name for status in self._statuses()) or "none"

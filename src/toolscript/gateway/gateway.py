@@ -385,13 +385,9 @@ class Gateway:
         return await anyio.to_thread.run_sync(measure, pids)
 
     def why_missing(self, server: str, tool: str) -> str:
-        """Returns why the catalogue lacks a server's tool, or "" if there is no such server."""
-        status = next((status for status in self.statuses() if status.name == server), None)
-        if status is None:
+        """Returns why the catalogue lacks a tool of a server, or "" if that does not work."""
+        if not any(each.name == server and each.works for each in self.statuses()):
             return ""
-        if not status.works:
-            error = f": {status.error}" if status.error else ""
-            return f"its server {server} is {status.state}{error}"
         spec = next(spec for spec in self.config.servers if spec.name == server)
         held = self.catalogue.held.get(tool_id(server, tool))
         if held is not None:

@@ -674,7 +674,7 @@ def test_why_a_tool_that_is_kept_out_or_whose_server_is_down_is_missing(
     for asked, verdict in (
         ("files__move_file", "includeTools or excludeTools keeps it out of files"),
         ("broken:x", "its server broken is failed: "),
-        ("off__x", "its server off is disabled"),
+        ("off__x", "off is turned off (back: toolscript enable off)"),
     ):
         assert f"{asked}: {verdict}" in cli("search", "move a file", "--why", asked).stdout
 
