@@ -5,11 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from toolscript.storage.reversible_writes import FileChange, restore_all, write_all
+from toolscript.errors import ConfigSyntaxError
+from toolscript.storage.reversible_writes import FileChange, Restored, restore_all, write_all
 
 
 def write(tmp_path: Path, *changes: FileChange, needed: Path | None = None) -> list[str]:
     return [reason for _, reason in write_all(tmp_path / "setup", changes, needed)]
+
+
+def restore(tmp_path: Path) -> list[Restored]:
+    return [*restore_all(tmp_path / "setup", refuse)]
+
+
+def refuse(path: Path, before: bytes | None, after: bytes, now: bytes) -> bytes | None:
+    raise ConfigSyntaxError(f"{path.name} has {(before, after, now)}")
 
 
 @pytest.mark.requirement("setup:safe")
@@ -24,8 +33,8 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
     ]
     assert write(tmp_path, *changes) == ["", "it has changed meanwhile; run the command again", ""]
     assert [path.read_bytes() for path in (first, second, third)] == [b"then", b"now", b"new"]
-    results = {result.path: result.reason for result in restore_all(tmp_path / "setup")}
-    assert results == {first: "", second: "it is no longer as it was written", third: ""}
+    results = {result.path: result.reason for result in restore(tmp_path)}
+    assert results == {first: "", second: "b has (b'before', b'then', b'now')", third: ""}
     assert (first.read_bytes(), second.read_bytes(), third.exists()) == (b"now", b"now", False)
 
 
@@ -53,9 +62,9 @@ def test_several_changes_go_back_to_the_first(tmp_path: Path) -> None:
     path = tmp_path / "a"
     assert write(tmp_path, FileChange(path, None, b"1")) == [""]
     assert write(tmp_path, FileChange(path, b"1", b"2")) == [""]
-    assert [result.reason for result in restore_all(tmp_path / "setup")] == ["", ""]
+    assert [result.reason for result in restore(tmp_path)] == ["", ""]
     assert not path.exists()
-    assert [*restore_all(tmp_path / "setup")] == []
+    assert restore(tmp_path) == []
 
 
 @pytest.mark.requirement("setup:safe")
@@ -65,5 +74,30 @@ def test_half_a_journal_is_none(tmp_path: Path) -> None:
     half.mkdir(parents=True)
     (half / "0.before").write_bytes(b"before")
     assert write(tmp_path, FileChange(path, None, b"1")) == [""]
-    assert [result.reason for result in restore_all(tmp_path / "setup")] == [""]
+    assert [result.reason for result in restore(tmp_path)] == [""]
     assert [each.name for each in (tmp_path / "setup").iterdir()] == [".lock"]
+
+
+@pytest.mark.requirement("setup:safe")
+def test_what_files_need_goes_back_after_them(tmp_path: Path) -> None:
+    own, first, second = (tmp_path / name for name in ("own", "a", "b"))
+    first.write_bytes(b"1")
+    written = [FileChange(own, None, b"o"), FileChange(first, b"1", b"2")]
+    assert write(tmp_path, *written, needed=own) == ["", ""]
+    assert write(tmp_path, FileChange(second, None, b"3"), needed=own) == [""]
+    second.write_bytes(b"4")
+    former = [(each.path, each.former is None) for each in restore(tmp_path) if each.reason]
+    assert former == [(second, True), (own, True)]
+    assert (own.read_bytes(), first.read_bytes(), second.read_bytes()) == (b"o", b"1", b"4")
+    second.unlink()
+    assert [result.path for result in restore(tmp_path)] == [second, first, own]
+    assert (own.exists(), first.read_bytes()) == (False, b"1")
+
+
+def test_a_file_that_is_gone_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"1")
+    assert write(tmp_path, FileChange(path, b"1", b"2")) == [""]
+    path.unlink()
+    assert [result.reason for result in restore(tmp_path)] == [""]
+    assert path.read_bytes() == b"1"

@@ -300,21 +300,64 @@ def test_a_file_that_may_not_change_stays_and_the_others_go_on(cli: Cli) -> None
 
 
 @pytest.mark.requirement("setup:safe")
-def test_undo_leaves_a_file_that_has_changed_since(cli: Cli) -> None:
+def test_undo_keeps_what_clients_have_changed_since(cli: Cli) -> None:
+    """Claude Code writes its file at each start, and others add to toolscript's entry."""
     before = furnish(cli.home)
-    assert cli("setup", "--yes").returncode == 0
-    path = cli.home / ".cursor/mcp.json"
-    path.write_bytes(path.read_bytes().replace(b"another account", b"of the house"))
+    assert cli("setup", "--yes", cwd=cli.home / "shop").returncode == 0
+    assert cli("add", "late", str(cli.home / "bin/server"), "late").returncode == 0
+    claude, cursor, codex = (cli.home / name for name in CHANGED)
+    document = json.loads(claude.read_bytes()) | {"numStartups": 42}
+    document["projects"][f"{cli.home}/shop"]["allowedTools"] = ["x"]
+    claude.write_text(json.dumps(document), "utf-8")
+    text = cursor.read_text("utf-8").replace("another account", "of the house")
+    cursor.write_text(text.replace('"args": [', '"alwaysAllow": ["search"], "args": ['), "utf-8")
+    codex.write_text(codex.read_text("utf-8").replace('"dark"', '"light"'), "utf-8")
+    done = cli("setup", "--undo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"as before, but for what has changed since: {claude}\n" in done.stdout
+    now = contents(cli.home)
+    was = json.loads(before[claude])
+    was["projects"][f"{cli.home}/shop"]["allowedTools"] = ["x"]
+    assert json.loads(now[claude]) == was | {"numStartups": 42}
+    assert parsed(cursor, now[cursor]) == parsed(cursor, before[cursor])
+    assert b"// of the house" in now[cursor]
+    expected = parsed(codex, before[codex])
+    assert parsed(codex, now[codex]) == expected | {"tui": {"theme": "light"}}
+    own = cli.home / ".toolscript.json"
+    assert [*json.loads(now[own])["mcpServers"]] == ["late"]
+    untouched = before.keys() - {claude, cursor, codex}
+    assert {path: now[path] for path in untouched} == {path: before[path] for path in untouched}
+    assert cli("setup", "--undo").stdout == "nothing to take back\n"
+    assert contents(cli.home) == now
+
+
+CHANGED = (".claude.json", ".cursor/mcp.json", ".codex/config.toml")
+
+
+@pytest.mark.requirement("setup:safe")
+def test_undo_leaves_nobody_without_servers(cli: Cli) -> None:
+    """A file that cannot go back needs the servers in toolscript's own."""
+    before = furnish(cli.home)
+    assert cli("setup", "--yes", "--client", "windsurf").returncode == 0
+    assert cli("setup", "--yes", "--client", "cursor").returncode == 0
+    after = contents(cli.home)
+    path, own = cli.home / ".cursor/mcp.json", cli.home / ".toolscript.json"
+    edited = path.read_bytes().replace(b"{\n", b'{ "mcpServers": { "github": { "url": "x"}, ', 1)
+    path.write_bytes(edited.replace(b'"mcpServers": {\n', b"", 1))
     edited = path.read_bytes()
     done = cli("setup", "--undo")
     assert done.returncode == 1
-    assert done.stderr == f"toolscript: {path} stays: it is no longer as it was written\n"
-    assert "-    // another account\n+    // of the house\n" in done.stdout
-    assert contents(cli.home) == before | {path: edited}
-    path.write_bytes(edited.replace(b"of the house", b"another account"))
+    former = next((cli.home / ".toolscript/setup").glob("*/1.before"))
+    assert done.stderr == (
+        f"toolscript: {path} stays: mcpServers.github is no longer as it was written; "
+        f"its former content is in {former}\n"
+        f"toolscript: {own} stays: files that stay need it\n"
+    )
+    assert former.read_bytes() == before[path]
+    assert contents(cli.home) == before | {path: edited, own: after[own]}
+    path.write_bytes(after[path])
     assert cli("setup", "--undo").returncode == 0
     assert contents(cli.home) == before
-    assert cli("setup", "--undo").stdout == "nothing to take back\n"
 
 
 @pytest.mark.requirement("setup:move")

@@ -11,14 +11,20 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+from toolscript.errors import ConfigSyntaxError
 from toolscript.storage import atomic_files
 from toolscript.storage.atomic_files import locked, make_private, sync_directory
 
 _JOURNAL = "journal.json"
+_NEEDED = "needed"
+TakeBack: TypeAlias = Callable[[Path, bytes | None, bytes, bytes], bytes | None]
+"""Returns the content of a file as it is now without the change from its former to its new one;
+None if nothing else is in it. It raises `ConfigSyntaxError` if that cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,10 @@ class Restored:
     path: Path
     reason: str = ""
     """Why it is not; empty if it is."""
-    expected: bytes = b""
-    """The content that was written, if the file holds another one now."""
+    has_more: bool = False
+    """Whether it keeps later changes of another program."""
+    former: Path | None = None
+    """The file with the former content, if it has one and is not restored."""
 
 
 def content(path: Path) -> bytes | None:
@@ -88,6 +96,8 @@ def write_all(
             if change.before is not None:
                 atomic_files.write_atomically(journal / f"{number}.before", change.before)
             atomic_files.write_atomically(journal / f"{number}.after", change.after)
+        if needed is not None:
+            atomic_files.write_atomically(journal / _NEEDED, os.fsencode(needed))
         paths = [os.fsdecode(change.path) for change in changes]
         atomic_files.write_atomically(journal / _JOURNAL, json.dumps(paths).encode())
         sync_directory(journal)
@@ -99,38 +109,60 @@ def write_all(
                 return
 
 
-def restore_all(folder: Path) -> Iterator[Restored]:
+def restore_all(folder: Path, take_back: TakeBack) -> Iterator[Restored]:
     """Puts every file back as it was before the first journal; yields each, the newest first.
 
-    A file that is no longer as it was written stays, and so does its journal.
+    A file that is no longer as it was written keeps its later changes, if ``take_back`` can
+    tell that apart. Else it stays, and so do the files that `write_all` was told to be needed, and
+    the journals of all of them.
     """
     with locked(folder / ".lock"):
-        for journal in sorted(folder.glob("[0-9]*"), reverse=True):
-            paths = content(journal / _JOURNAL)
-            results = [_restore(journal, *each) for each in enumerate(json.loads(paths or b"[]"))]
-            yield from results
-            if not any(result.reason for result in results):
+        journals = sorted(folder.glob("[0-9]*"), reverse=True)
+        changes = [each for journal in journals for each in _read_journal(journal)]
+        stuck: dict[Path, Restored] = {}
+        kept: set[Path] = set()
+        for journal, number, path, is_needed in sorted(changes, key=lambda change: change[-1]):
+            if path in stuck:  # an older change of it comes after the newer one
+                result = stuck[path]
+            elif is_needed and stuck:
+                result = Restored(path, "files that stay need it")
+            else:
+                result = _restore(journal, number, path, take_back)
+            yield result
+            if result.reason:
+                stuck[path] = result
+                kept.add(journal)
+        for journal in journals:
+            if journal not in kept:
                 (journal / _JOURNAL).unlink(missing_ok=True)  # so the rest is never half a journal
                 shutil.rmtree(journal)
 
 
-def _restore(journal: Path, number: int, name: str) -> Restored:
-    path, before = Path(name), content(journal / f"{number}.before")
-    after = (journal / f"{number}.after").read_bytes()
+def _read_journal(journal: Path) -> Iterator[tuple[Path, int, Path, bool]]:
+    """Yields a journal's files with their numbers, and whether the others need them."""
+    needed = content(journal / _NEEDED)
+    for number, name in enumerate(json.loads(content(journal / _JOURNAL) or b"[]")):
+        yield journal, number, Path(name), os.fsencode(name) == needed
+
+
+def _restore(journal: Path, number: int, path: Path, take_back: TakeBack) -> Restored:
+    place = journal / f"{number}.before"
+    before, after = content(place), (journal / f"{number}.after").read_bytes()
+    former = place if before is not None else None
     try:
         now = content(path)
-        if now == before:
-            return Restored(path)
-        if now != after:
-            return Restored(path, "it is no longer as it was written", after)
-        if before is not None:
-            return Restored(path, replace_file(path, after, before))
-        reason = refusal(path)
-        if not reason:
+        has_more = now is not None and now not in {before, after}
+        then = take_back(path, before, after, now or b"") if has_more else before
+        if now == then:
+            return Restored(path, has_more=has_more)
+        reason = refusal(path) if then is None else replace_file(path, now, then)
+        if then is None and not reason:
             path.unlink()
-        return Restored(path, reason)
+        return Restored(path, reason, has_more, former if reason else None)
+    except ConfigSyntaxError as error:
+        return Restored(path, str(error), former=former)
     except OSError as error:
-        return Restored(path, error.strerror or str(error))
+        return Restored(path, error.strerror or str(error), former=former)
 
 
 def replace_file(path: Path, before: bytes | None, after: bytes) -> str:

@@ -287,14 +287,14 @@ def _write(journals: Path, changes: Sequence[FileChange], own: Path) -> bool:
 
 
 def _undo(journals: Path, store: SecretStore) -> int:
-    results = [*reversible_writes.restore_all(journals)]
+    results = [*dict.fromkeys(reversible_writes.restore_all(journals, setup_plan.take_back))]
     for result in results:
         if not result.reason:
-            click.echo(printable(f"as before: {result.path}"))
+            more = ", but for what has changed since" if result.has_more else ""
+            click.echo(printable(f"as before{more}: {result.path}"))
             continue
-        note(f"{result.path} stays: {result.reason}")
-        if result.expected:
-            _print_diff(result.path, result.expected, content(result.path) or b"", ())
+        former = f"; its former content is in {result.former}" if result.former else ""
+        note(f"{result.path} stays: {result.reason}{former}")
     if not results:
         click.echo("nothing to take back")
     elif store.names():
