@@ -105,7 +105,7 @@ def test_an_entry_is_converted(client: str, raw: dict[str, Any], entry: dict[str
     "raw", [{"alwaysAllow": ["a"]}, {"trust": True}, {"permissions": {"a": "allow"}}]
 )
 def test_a_project_allows_nothing(raw: dict[str, Any]) -> None:
-    assert convert_all("roo-project", raw, has_project=True) == {"command": "x"}
+    assert convert_all("roo-project", raw, project=FOLDER) == {"command": "x"}
 
 
 def test_a_converted_entry_does_what_the_first_did() -> None:

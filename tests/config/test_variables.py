@@ -1,6 +1,7 @@
 """Variables in the spellings of several clients."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,7 @@ def test_a_variable_is_replaced(text: str, value: str) -> None:
         ("${config:a.b}", "has ${config:a.b}, which is no variable here"),
         ("${command:x}", "has ${command:x}, which is no variable here"),
         ("${file:/x}", "has ${file:/x}, which is no variable here"),
+        ("{file:/none}", "has {file:…}, but /none cannot be read: "),
     ],
 )
 def test_what_another_client_would_replace_is_refused(text: str, message: str) -> None:
@@ -91,4 +93,11 @@ def test_no_text_takes_long(piece: str) -> None:
 def test_only_what_the_environment_has_may_be_secret() -> None:
     variables = Variables({"KEY": "k3y", "HOME": "/h"}, {"OWN": "own"})
     variables.expand("${KEY}${OWN}${HOME}${UNSET:-x}")
+    assert variables.hidden == {"k3y"}
+
+
+def test_the_text_in_a_file_may_be_secret(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("\n k3y \n", "utf-8")
+    variables = Variables({}, folder=tmp_path)
+    assert variables.expand(f"{{file:key}}, {{file:{tmp_path}/key}}") == "k3y, k3y"
     assert variables.hidden == {"k3y"}

@@ -270,6 +270,32 @@ def test_secrets_leave_the_files(cli: Cli) -> None:
     assert (renewed.returncode, contents(cli.home)) == (0, after)
 
 
+def test_variables_of_other_clients_are_no_secrets_and_keep_their_meaning(cli: Cli) -> None:
+    furnish(cli.home)
+    path = cli.home / ".config/opencode/opencode.json"
+    path.with_name("key").write_text(" from-a-file\n", "utf-8")
+    words = ["sh", "-c", f"env > {cli.home}/got; exec {cli.home}/bin/server own"]
+    variables = {"A_KEY": "{file:key}", "B_KEY": "{env:KEY}", "C_KEY": "key-Tt1Uu2Vv3Ww4"}
+    entry = {"type": "local", "command": words, "environment": variables}
+    remote = {"type": "remote", "url": "http://h/mcp", "headers": {"X-Key": "Bearer {file:~/key}"}}
+    path.write_text(json.dumps({"mcp": {"own": entry, "far": remote}}), "utf-8")
+    asked = ("setup", "--yes", "--secrets", "--client", "opencode")
+    done = cli(*asked, env={"KEY": "from-outside"})
+    assert done.returncode == 0, done.stderr
+    own = json.loads((cli.home / ".toolscript.json").read_text("utf-8"))["mcpServers"]
+    assert own["own"]["env"] == {
+        "A_KEY": f"{{file:{path.with_name('key')}}}",
+        "B_KEY": "{env:KEY}",
+        "C_KEY": "${secret:own_C_KEY}",
+    }
+    assert "far" not in own, "the file of its key is not there, so it stays"
+    assert [*parsed(path, path.read_bytes())["mcp"]] == ["far", "toolscript"]
+    listed = cli.json("list-servers", "--refresh", env={"KEY": "from-outside"})["servers"]
+    assert [server["state"] for server in listed] in (["ready"], ["resting"])
+    got = (cli.home / "got").read_text("utf-8").splitlines()
+    assert {"A_KEY=from-a-file", "B_KEY=from-outside", "C_KEY=key-Tt1Uu2Vv3Ww4"} <= {*got}
+
+
 @pytest.mark.requirement("setup:safe")
 def test_a_file_that_may_not_change_stays_and_the_others_go_on(cli: Cli) -> None:
     before = furnish(cli.home)
@@ -377,6 +403,27 @@ def test_a_project_has_to_be_named_and_gives_no_rights(cli: Cli) -> None:
     assert own["stock"] == {**server, "args": ["stock"], "cwd": str(shop)}
     document = json.loads((shop / ".mcp.json").read_text("utf-8"))
     assert document == {"mcpServers": {"toolscript": {**BARE, "alwaysLoad": True}}}
+
+
+@pytest.mark.requirement("setup:move")
+def test_a_projects_server_still_means_its_project(cli: Cli) -> None:
+    furnish(cli.home)
+    shop = cli.home / "shop"
+    (shop / ".env").write_text("KEY=from-the-project\n", "utf-8")
+    script = f'echo "$0 $KEY $ROOT" > {cli.home}/got; exec {cli.home}/bin/server own'
+    entry = {
+        "command": "sh",
+        "args": ["-c", script, "${workspaceFolder}/data"],
+        "env": {"ROOT": "${workspaceFolder}"},
+        "envFile": "${workspaceFolder}/.env",
+    }
+    (shop / ".vscode/mcp.json").write_text(json.dumps({"servers": {"own": entry}}), "utf-8")
+    done = cli("setup", "--yes", "--client", "vscode-workspace", cwd=shop)
+    assert done.returncode == 0, done.stderr
+    states = [server["state"] for server in cli.json("list-servers", "--refresh")["servers"]]
+    assert states in (["ready"], ["resting"])
+    got = (cli.home / "got").read_text("utf-8")
+    assert got == f"{shop}/data from-the-project {shop}\n"
 
 
 @pytest.mark.requirement("setup:move")

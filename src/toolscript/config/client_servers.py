@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from toolscript.config.own_entry import is_itself
 from toolscript.config.permission_rules import literal
 from toolscript.config.server_entry import MAX_TIMEOUT_S, EntryError, server
 from toolscript.config.server_sections import entries_of, sections_of
+from toolscript.config.variables import FILE, has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.json_values import as_list, as_object
@@ -36,6 +37,7 @@ KEPT_KEYS = _READ_KEYS - {*_REWRITTEN, *PERMISSION_KEYS}
 _CHANGES_TOO = ("autoApprove", True)
 """Here it accepts changed definitions, of which other clients know nothing."""
 _BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_]\w*)")
+_PROJECT = re.compile(r"(?<!\$)\$\{(?:workspaceFolder|workspaceRoot|PROJECT)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def read_servers(
     for place, part, base in parts:
         for keys, raw, is_listed_off in _entries(path, part):
             read = partial(server, keys[-1], environ=environ, base=base, folder=path.parent)
-            entry, notes = convert(raw, client, path.parent, has_project=base is not None)
+            entry, notes = convert(raw, client, path.parent, base)
             is_off = is_listed_off
             try:
                 is_off |= read(raw).disabled
@@ -132,7 +134,7 @@ def _entries(
 
 
 def convert(
-    raw: dict[str, Any], client: ClientFile | None, folder: Path, *, has_project: bool = False
+    raw: dict[str, Any], client: ClientFile | None, folder: Path, project: Path | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Returns an entry as toolscript's own without switches, and notes about it.
 
@@ -142,11 +144,11 @@ def convert(
         raw: The entry in the client's file.
         client: The client; None for toolscript's own file, whose entries stay.
         folder: That of the file.
-        has_project: Whether a project states it, whose rules do not hold for the user's file.
+        project: The project that states it, whose rules do not hold for the user's file.
     """
     if client is None:
         return {k: value for k, value in raw.items() if k not in known_keys.SWITCH_KEYS}, []
-    raw = cast("dict[str, Any]", _with_braces(raw)) if client.has_bare_variables else raw
+    raw = as_object(_map_texts(raw, partial(_relocate, client, folder, project)))
     entry, notes, rules = rewrite(raw), [*describe_unread(raw)], dict(_rules(raw))
     limit: Any = raw.get("timeout")
     is_limit = client.timeout_s and isinstance(limit, int | float) and limit > 0
@@ -156,9 +158,9 @@ def convert(
     if rules:
         entry["permissions"] = rules
     stated = entry.get("envFile")
-    if isinstance(stated, str) and "${" not in stated:
+    if isinstance(stated, str) and not has_variable(stated):
         entry["envFile"] = str(folder / expanded(stated))
-    if has_project and rules:
+    if project and rules:
         notes.append("rules about its tools are not taken over from a project")
         del entry["permissions"]
     kept = {key: entry[key] for key in entry if key in KEPT_KEYS}
@@ -186,10 +188,27 @@ def _rules(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from as_object(raw.get("permissions")).items()
 
 
-def _with_braces(value: Any) -> Any:
-    """Returns a value with ``${NAME}`` for each ``$NAME`` in its strings."""
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Returns a value with other strings in it."""
     if isinstance(value, str):
-        return _BARE_VARIABLE.sub(r"${\1}", value)
+        return change(value)
     if isinstance(value, dict):
-        return {key: _with_braces(each) for key, each in cast("dict[str, Any]", value).items()}
-    return [*map(_with_braces, cast("list[Any]", value))] if isinstance(value, list) else value
+        pairs = cast("dict[str, Any]", value).items()
+        return {key: _map_texts(each, change) for key, each in pairs}
+    if isinstance(value, list):
+        return [_map_texts(each, change) for each in cast("list[Any]", value)]
+    return value
+
+
+def _relocate(client: ClientFile, folder: Path, project: Path | None, text: str) -> str:
+    """Returns a string of an entry as it means the same in the user's file.
+
+    ``$NAME`` becomes ``${NAME}`` if it is the client's, a relative path that of a file, and the
+    variable of a project's folder its path.
+    """
+    if client.has_bare_variables:
+        text = _BARE_VARIABLE.sub(r"${\1}", text)
+    text = FILE.sub(lambda match: f"{{file:{folder / expanded(match['path'])}}}", text)
+    if project is None:
+        return text
+    return _PROJECT.sub(lambda _: str(project).replace("${", "$${"), text)

@@ -98,6 +98,8 @@ class Entry:
     """The variables that the entry defines for its server."""
     secrets: set[str] = field(default_factory=set[str])
     """The names of the stored secrets that the values name."""
+    folder: Path = Path()
+    """The folder of the file."""
 
     def text(self, key: str) -> str:
         """Returns the string at this key; empty without the key."""
@@ -164,7 +166,8 @@ class Entry:
         """Returns a reader of the object at this key; None without the key."""
         if self.raw.get(key) is None:
             return None
-        return Entry(self._convert(key, dict[str, Any], "an object"), self.environ, self.hidden)
+        raw = self._convert(key, dict[str, Any], "an object")
+        return Entry(raw, self.environ, self.hidden, folder=self.folder)
 
     def _convert(self, key: str, kind: Any, expected: str) -> Any:
         try:
@@ -180,7 +183,8 @@ class Entry:
     def _expand(self, key: str, text: str) -> str:
         # A shell's or a program's text may be among the arguments.
         secrets = self.secrets if key.partition(".")[0] in _WITH_SECRETS else None
-        variables = Variables(self.environ, self.own, self.hidden, secrets, key == "args")
+        place = self.environ, self.own, self.hidden, secrets, self.folder
+        variables = Variables(*place, may_keep=key == "args")
         try:
             return variables.expand(text)
         except VariableError as mistake:
@@ -227,7 +231,7 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     _check_name(name)
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_show(raw)}; expected an object with command or url")
-    reader = Entry(rewrite(cast("dict[str, Any]", raw)), environ)
+    reader = Entry(rewrite(cast("dict[str, Any]", raw)), environ, folder=folder)
     if not switch and (switch is False or _is_off(reader)):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)

@@ -15,13 +15,16 @@ from toolscript.config.clients import ClientFile
 from toolscript.config.file_editor import REMOVED, edit, set_value
 from toolscript.config.file_parser import parsed
 from toolscript.config.known_keys import SECTIONS, URL_KEYS
+from toolscript.config.variables import has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.json_values import as_list, as_object
 from toolscript.text.secret_detection import argument_secrets, named_secrets, url_secrets
 from toolscript.text.secret_shapes import AUTH_SCHEMES, SECRET_NAME
 
 _WORD = re.compile(r"[A-Za-z]+(?:[-_][A-Za-z]+)*")
-_VARIABLE = re.compile(r"(?i)(?:(?:bearer|basic|token) )?\$\{(?:(?!:-)[^{}])+\}")
+_VARIABLE = re.compile(
+    r"(?i)(?:(?:bearer|basic|token) )?(?:\$\{(?:(?!:-)[^{}])+\}|\{(?:env|file):[^{}]+\})"
+)
 """A value that only names a secret; a default would be one."""
 
 
@@ -111,7 +114,9 @@ def move_secrets(
     result = dict(entry)
     for key in (key for key in ("env", "headers") if isinstance(entry.get(key), dict)):
         for variable, value in entry[key].items():
-            if not isinstance(value, str) or "${" in value or not [*named_secrets(variable, value)]:
+            if not isinstance(value, str) or has_variable(value):
+                continue
+            if not [*named_secrets(variable, value)]:
                 continue
             scheme, _, secret = value.partition(" ")
             before = f"{scheme} " if key == "headers" and scheme.casefold() in AUTH_SCHEMES else ""

@@ -3,7 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from toolscript.config.trust import read_file
+from toolscript.errors import ConfigSyntaxError
+from toolscript.storage.atomic_files import expanded
 from toolscript.types import PROJECT, SECRET_VARIABLE
 
 MAX_CHARS = 1_000
@@ -11,7 +15,9 @@ MAX_CHARS = 1_000
 MAX_DEPTH = 8
 """Maximum number of defaults within defaults."""
 PATTERN = r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
-_OPENING = re.compile(r"\$\$\{|\$\{|\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+FILE = re.compile(r"\{file:(?P<path>[^{}\n]{1,1000})\}")
+"""A variable of opencode: the text in a file."""
+_OPENING = re.compile(rf"\$\$\{{|\$\{{|\{{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}}|{FILE.pattern}")
 _BRACE = re.compile(r"[{}]")
 _VARIABLE = re.compile(
     r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<sign>:-|:?[?])(?P<rest>.*))?", re.DOTALL
@@ -50,6 +56,8 @@ class Variables:
     secrets: set[str] | None = None
     """Collects the names of stored secrets, whose variables stay; None if the text may name none.
     """
+    folder: Path = Path()
+    """The folder to which paths are relative."""
     may_keep: bool = False
     """Whether braces that name no variable stay, as in the text of a shell or a program. A variable
     of another client is refused all the same."""
@@ -76,6 +84,9 @@ class Variables:
                 continue
             if opening["name"]:
                 parts.append(self._value(opening["name"], depth))
+                continue
+            if opening["path"]:
+                parts.append(self._read(opening["path"]))
                 continue
             end = _find_end(text, place)
             if end >= 0 and (not self.may_keep or _is_variable(text[place:end])):
@@ -113,6 +124,16 @@ class Variables:
             raise VariableError(f"needs ${{{name}}}, which is not set in the environment{stays}")
         return value
 
+    def _read(self, path: str) -> str:
+        """Returns the text in a file, which may be secret, without the blanks around it."""
+        try:
+            data = read_file(self.folder / expanded(path))[0]
+        except ConfigSyntaxError as error:
+            raise VariableError(f"has {{file:…}}, but {error}") from None
+        value = data.decode("utf-8", "replace").strip()
+        self.hidden.update([value] if value else [])
+        return value
+
     def _secret(self, inner: str) -> str:
         """Returns the variable of a stored secret, and collects its name."""
         variable = SECRET_VARIABLE.fullmatch(text := f"${{{inner}}}")
@@ -134,6 +155,11 @@ class Variables:
         if value and name not in _PUBLIC:
             self.hidden.add(value)
         return value
+
+
+def has_variable(text: str) -> bool:
+    """Whether a text has a variable in the spelling of any client."""
+    return re.search(r"\$\{|\{(?:env|file):", text) is not None
 
 
 def _is_variable(inner: str) -> bool:
