@@ -1,5 +1,6 @@
 """A person's answer about a call: what counts as a yes, and what is remembered."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -368,7 +369,7 @@ def test_what_is_not_all_shown_can_be_allowed_once(
 @pytest.mark.parametrize(
     ("arguments", "hidden", "shown"),
     [
-        ({"a": "x\N{RIGHT-TO-LEFT OVERRIDE}y\U000e0041"}, (), ["u202e", "U000e0041"]),
+        ({"a": "x\N{RIGHT-TO-LEFT OVERRIDE}y\U000e0041"}, (), ["\\u202e", "\\udb40\\udc41"]),
         ({"pass-phrase": "rm -rf /", "***": "x"}, ("pass-phrase",), ["rm -rf /", '"x"']),
     ],
 )
@@ -379,6 +380,13 @@ def test_nothing_is_dropped_without_a_word(
     assert not is_cut
     assert all(each in text for each in shown), text
     assert not any(secret in text for secret in hidden)
+
+
+def test_a_hidden_character_is_told_from_its_escape() -> None:
+    sent = {"a": "x\N{RIGHT-TO-LEFT OVERRIDE}", "b": "x\\u202e"}
+    text, _ = shown_arguments(sent, ())
+    assert text == r'{"a":"x\u202e","b":"x\\u202e"}'
+    assert json.loads(text) == sent
 
 
 @pytest.mark.parametrize(

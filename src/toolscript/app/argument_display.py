@@ -1,5 +1,6 @@
 """Shows a call's arguments to the person who decides about it: every key, long values cut."""
 
+import json
 from typing import Any, cast
 
 import msgspec
@@ -26,7 +27,7 @@ def shown_arguments(arguments: object, hidden: tuple[str, ...]) -> tuple[str, bo
     """
     shortening = _Shortening(hidden)
     encoded = msgspec.json.encode(shortening.shorten(arguments, _MAX_DEPTH)).decode()
-    return printable(redact_known([encoded], hidden)[0]), shortening.is_cut
+    return printable(_escape_invisible(redact_known([encoded], hidden)[0])), shortening.is_cut
 
 
 class _Shortening:
@@ -78,8 +79,9 @@ class _Shortening:
     def _text(self, text: str) -> str:
         whole = redact_known([text], self._hidden)[0]
         more = max(len(whole) - MAX_VALUE_CHARS, 0)
-        head = "".join(map(_escape_invisible, whole[:MAX_VALUE_CHARS]))
-        self._room -= len(msgspec.json.encode(head).decode()) + 2  # with what separates it
+        head = whole[:MAX_VALUE_CHARS]
+        shown = _escape_invisible(msgspec.json.encode(head).decode())
+        self._room -= len(shown) + 2  # with what separates it
         return f"{head}… {self._more(more, 'characters')}" if more else head
 
     def _more(self, number: int, kind: str) -> str:
@@ -87,8 +89,9 @@ class _Shortening:
         return f"({number} more {kind})"
 
 
-def _escape_invisible(character: str) -> str:
-    """Returns an escape for a character that `printable` would drop unseen."""
-    if character.isascii() or character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
+def _escape_invisible(encoded: str) -> str:
+    """Returns JSON with escapes for the characters that `printable` would drop unseen."""
+    if encoded.isprintable():
+        return encoded
+    shown = (c if c.isascii() or c.isprintable() else json.dumps(c)[1:-1] for c in encoded)
+    return "".join(shown)
