@@ -222,8 +222,17 @@ def test_a_long_script_is_refused(scripts: Scripts) -> None:
 def test_an_error_says_its_line_and_what_was_called(scripts: Scripts) -> None:
     outcome = run(scripts, "await tools.my_files.ping()\nprint('so far')\n1 / 0")
     assert outcome == ScriptOutcome(
-        ["so far", "line 3, after 1 call: ZeroDivisionError: division by zero"], failed=True
+        ["line 3, after 1 call: ZeroDivisionError: division by zero", "so far"], failed=True
     )
+
+
+def test_only_a_limit_of_the_sandbox_names_its_limits(scripts: Scripts) -> None:
+    own = run(scripts, "raise ValueError('rate limit exceeded')").texts
+    assert own == ["line 1: ValueError: rate limit exceeded"]
+    error, printed = run(scripts, "print('b' * 2_000_000)").texts
+    assert error.startswith("MemoryError: memory limit exceeded")
+    assert error.endswith("take 48 MiB and print 1,000,000 bytes")
+    assert set(printed) == {"b"}
 
 
 def test_scripts_that_wait_for_people_hold_up_no_other(scripts: Scripts) -> None:

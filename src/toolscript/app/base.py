@@ -86,5 +86,5 @@ class ScriptOutcome(NamedTuple):
     """The end of a script."""
 
     texts: list[str]
-    """Its output, and its value, or the error that has ended it."""
+    """The error that has ended it, if one has; its output; its value."""
     failed: bool = False

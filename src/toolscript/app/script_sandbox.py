@@ -52,6 +52,7 @@ _TOLERATED = {"invalid-assignment"}
 """Rules of the checker that refuse ordinary Python without annotations."""
 _MISTAKE = re.compile(r"^script:(\d+):\d+: \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
 _NO_ATTRIBUTE = re.compile(r"type `(\w+)` has no attribute `(\w+)`")
+_LIMIT = re.compile(r"(?:MemoryError|TimeoutError): [\w ]*limit exceeded")
 _THREADS = anyio.CapacityLimiter(MAX_COMPUTING_SCRIPTS)
 _T = TypeVar("_T")
 
@@ -210,7 +211,8 @@ class _Run:
             error = self._describe_end(_first(group))
         if problem is not None:
             raise problem
-        texts = [self._printed.output.rstrip("\n"), error or value]
+        # A long output is cut at its end, and must not hide the error.
+        texts = [error, self._printed.output.rstrip("\n"), value]
         return ScriptOutcome(list(filter(None, texts)), failed=bool(error))
 
     async def _finish(self, work: Callable[[], monty.SyncSnapshot], tasks: TaskGroup) -> str:
@@ -285,13 +287,18 @@ class _Run:
             frames = [f for f in error.traceback() if f.filename != "<python-input-0>"]
             line = f"line {frames[-1].line}" if frames else ""
             text = error.display("type-msg")
+            is_limit = _LIMIT.match(text) is not None
         else:
             text = f"the script was stopped: {error}"
+            is_limit = "limit" in text
         calls, seconds, memory = self._limits
-        limits = f"a script may make {calls} calls, compute for {seconds:g} s and take {memory} MiB"
+        limits = (
+            f"a script may make {calls} calls, compute for {seconds:g} s, take {memory} MiB and "
+            f"print {MAX_PRINTED_BYTES:,} bytes"
+        )
         where = ", ".join(filter(None, (line, made)))
         text = f"{where}: {text}" if where else text
-        return f"{text}; {limits}" if "limit" in text else text
+        return f"{text}; {limits}" if is_limit else text
 
 
 def find_syntax_error(text: str) -> str:
