@@ -333,5 +333,5 @@ def _verdict(trace: Trace, score: float, rank: int) -> str:
             f"a threshold of {int(score * 100) / 100:g} would let it pass"
         )
     if rank > trace.limit:
-        return f"it is number {rank}, and {trace.limit} are shown; --limit {rank} would show it"
+        return f"it is number {rank}, and {trace.limit} are shown; a limit of {rank} would show it"
     return f"it is shown, as number {rank}"

@@ -12,6 +12,7 @@ import msgspec
 from toolscript.config.settings import MAX_QUERY_CHARS
 from toolscript.errors import InputError
 from toolscript.retrieval.quality_metrics import DEPTH, Scores, mean, score
+from toolscript.text.display import printable
 from toolscript.text.json_values import as_list, as_object
 from toolscript.text.words import first_sentence, words
 from toolscript.types import Document
@@ -160,7 +161,7 @@ def evaluate(
         unfindable=tuple(
             identifier
             for identifier, document in sorted(known.items())[:MAX_DESCRIBED]
-            if (sentence := first_sentence(document.description).strip())
+            if (sentence := printable(first_sentence(document.description)))
             and identifier not in search(sentence[:MAX_QUERY_CHARS])[:HIT_RANK]
         ),
     )

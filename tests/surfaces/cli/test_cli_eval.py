@@ -111,15 +111,20 @@ def test_a_configuration_and_its_gateway_answer_alike(
     cli: Cli, scripted: Scripted, tmp_path: Path
 ) -> None:
     cli.env = FUZZY
-    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
+    more = [tool(f"read_file_{number}", "Read a file") for number in range(5)]
+    odd = tool("odd", "Marks\0 a page.")  # which is no question for HTTP
+    cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL, odd, *more))
     template = cli("eval", "--template").stdout.splitlines()
     assert json.loads(template[0]) == {"question": "", "relevant": ["files__read_file"]}
     asked = tmp_path / "questions.jsonl"
-    rows = [*template, json.dumps({"question": "read file", "relevant": ["files__read_file"]})]
-    asked.write_text("\n".join(rows), "utf-8")
+    pairs = [("read file", "files__read_file"), ("read file", "mail__send_mail")]
+    rows = [json.dumps({"question": text, "relevant": [right]}) for text, right in pairs]
+    asked.write_text("\n".join([*template, *rows]), "utf-8")
     alone = cli.json("eval", str(asked))
-    assert alone["questions"] == 1
-    assert alone["figures"]["r1"] == 1
+    assert alone["questions"] == 2
+    assert alone["figures"]["r5"] == 0.5
+    (miss,) = alone["misses"]
+    assert "is below the threshold" in miss["why"]
     cli.start_gateway()
     assert cli.json("eval", str(asked)) == alone
 

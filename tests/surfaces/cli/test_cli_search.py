@@ -644,7 +644,7 @@ def test_an_explanation_follows_the_table(known: Cli) -> None:
         (
             "files__read_file",
             ["--limit", "1", "--threshold", "0"],
-            r"files__read_file: it is number 2, and 1 are shown; --limit 2 would show it",
+            r"files__read_file: it is number 2, and 1 are shown; a limit of 2 would show it",
         ),
         (
             "files__nonesuch",

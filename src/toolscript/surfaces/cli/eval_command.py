@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 import click
 import msgspec
 
-from toolscript.config.settings import MAX_QUERY_CHARS
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.errors import InputError
 from toolscript.retrieval.evaluation import (
     FIGURES,
@@ -191,11 +191,11 @@ def _search_by(client: Client) -> tuple[Callable[[str], list[str]], Callable[[st
     """Returns the search of an application, and its words about one tool."""
 
     def ask(query: str, **more: str) -> dict[str, Any]:
-        parameters = {"q": query[:MAX_QUERY_CHARS], "limit": DEPTH, "threshold": 0.0, **more}
+        parameters = {"q": query[:MAX_QUERY_CHARS], "limit": DEPTH, **more}
         return client.get("/search", list(parameters.items()))
 
     def search(query: str) -> list[str]:
-        return [each["toolId"] for each in ask(query)["results"]]
+        return [each["toolId"] for each in ask(query, threshold="0")["results"]]
 
     def explain(query: str, tool: str) -> str:
         return ask(query, why=tool)["why"]["verdict"]
@@ -218,7 +218,8 @@ def _search_locally(
         return [hit.document.id for hit in hits]
 
     def explain(query: str, tool: str) -> str:
-        miss = engine.search(SearchRequest(text=query[:MAX_QUERY_CHARS], why=tool)).why
+        text, usual = query[:MAX_QUERY_CHARS], OPTION["threshold"].default
+        miss = engine.search(SearchRequest(text=text, threshold=usual, why=tool)).why
         return "" if miss is None else miss.verdict
 
     return search, explain
