@@ -1,58 +1,99 @@
 """Makes a value that fits a type, for examples of calls."""
 
 import json
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from toolscript.codegen import type_tree as tree
+from toolscript.text.words import words
 
 _MAX_DEPTH = 6
+_MAX_REPEATS = 50
+"""Longer texts and lists are not made, however long they have to be."""
 _TEXTS = {
     "date-time": "2026-01-31T12:00:00Z",
     "date": "2026-01-31",
     "time": "12:00:00",
-    "mail": "someone@example.com",
-    "url": "https://example.com",
-    "uri": "https://example.com",
-    "dir": "folder",
-    "folder": "folder",
-    "file": "file.txt",
-    "path": "file.txt",
+    "timezone": "Europe/Paris",
+    **dict.fromkeys(("email", "mail"), "someone@example.com"),
+    **dict.fromkeys(("url", "uri"), "https://example.com"),
+    **dict.fromkeys(("dir", "directory", "folder"), "folder"),
+    **dict.fromkeys(("file", "filename", "path"), "file.txt"),
 }
-"""Part of a field's format or name → an example of its text; the first that matches is used."""
-_SCALARS: dict[str, Any] = {"number": 1, "integer": 1, "boolean": True, "null": None}
+"""A field's format, or a word of its name → an example of its text."""
+_SCALARS: dict[str, Any] = {"boolean": True, "null": None}
+_Hints: TypeAlias = Mapping[str, str]
+"""The tags of a field's schema, and its name as ``name``."""
 
 
 def sample(shape: tree.Shape) -> Any:
     """Returns the smallest JSON value of the type."""
-    return _value(shape.root, "", shape, 0)
+    return _value(shape.root, {}, shape, 0)
 
 
-def _value(kind: tree.Type, hint: str, shape: tree.Shape, depth: int) -> Any:
+def _value(kind: tree.Type, hints: _Hints, shape: tree.Shape, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return None
+    name = {"name": hints.get("name", "")}  # the bounds are those of the whole, not of its parts
     match kind:
         case tree.Array():
-            value: Any = [_value(kind.item, hint, shape, depth + 1)]
+            value: Any = [_value(kind.item, name, shape, depth + 1)] * _count(hints, "minItems")
         case tree.Tuple():
-            value = [_value(each, hint, shape, depth + 1) for each in kind.items[: kind.required]]
+            items = kind.items[: kind.required]
+            value = [_value(each, name, shape, depth + 1) for each in items]
         case tree.Object():
             needed = (field for field in kind.fields if field.required)
             value = {field.name: _of_field(field, shape, depth) for field in needed}
         case tree.Union():
-            value = _value(kind.members[0], hint, shape, depth)
+            value = _value(kind.members[0], hints, shape, depth)
         case tree.Reference():
             meant = shape.definitions.get(kind.name, shape.root)
-            value = _value(meant, hint, shape, depth + 1)
+            value = _value(meant, hints, shape, depth + 1)
         case tree.Constant():
             value = json.loads(kind.json)
+        case tree.Scalar(kind="number" | "integer"):
+            value = _number(hints)
         case tree.Scalar() if kind.kind != "string":
             value = _SCALARS[kind.kind]
         case _:
-            value = next((text for part, text in _TEXTS.items() if part in hint), "text")
+            text = _text(hints)
+            value = text * math.ceil(_count(hints, "minLength") / len(text))
     return value
 
 
+def _text(hints: _Hints) -> str:
+    """Returns a text of the format, or of the last word of the name that says what it is."""
+    known = (hints.get("format", ""), *reversed(words(hints.get("name", ""))))
+    return next((_TEXTS[word] for word in known if word in _TEXTS), "text")
+
+
+def _count(hints: _Hints, tag: str) -> int:
+    """Returns a least length or number of items, at least 1."""
+    stated = hints.get(tag, "")
+    return max(1, min(int(stated), _MAX_REPEATS)) if stated.isdecimal() else 1
+
+
+def _number(hints: _Hints) -> int:
+    """Returns the whole number within a field's bounds that is nearest to 1."""
+    value = 1
+    if (least := _bound(hints, "minimum")) is not None:
+        value = max(value, math.ceil(least))
+    if (below := _bound(hints, "exclusiveMinimum")) is not None:
+        value = max(value, math.floor(below) + 1)
+    if (most := _bound(hints, "maximum")) is not None:
+        value = min(value, math.floor(most))
+    if (above := _bound(hints, "exclusiveMaximum")) is not None:
+        value = min(value, math.ceil(above) - 1)
+    return value
+
+
+def _bound(hints: _Hints, tag: str) -> float | None:
+    """Returns a bound; None for none, as for the truth that older schemas have there."""
+    bound: Any = json.loads(hints.get(tag, "null"))
+    is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
+    return bound if is_number and math.isfinite(bound) else None
+
+
 def _of_field(field: tree.Field, shape: tree.Shape, depth: int) -> Any:
-    formats = [value for tag, value in field.tags if tag == "format"]
-    hint = " ".join([*formats, field.name]).casefold()
-    return _value(field.type, hint, shape, depth + 1)
+    return _value(field.type, {**dict(field.tags), "name": field.name}, shape, depth + 1)
