@@ -54,6 +54,13 @@ def test_what_differs_in_its_type_alone_is_read(given: dict[str, Any], read: Any
     assert repr(given) == before, "the caller's own arguments are not changed"
 
 
+def test_several_alternatives_at_once_are_told_from_none() -> None:
+    schema = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    for given, number in (({"a": 1, "b": 2}, "several, and may fit one only,"), ({}, "none")):
+        with pytest.raises(ArgumentsError, match=f", which fits {number} of what is allowed"):
+            check_arguments("t", schema, given)
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -107,7 +107,7 @@ def test_a_held_tool_that_would_answer_is_told_of_without_its_text() -> None:
 
 def test_twins_are_named_once() -> None:
     specs = [
-        ToolSpec(server=server, name="open_issue", description="Opens an issue.")
+        ToolSpec(server=server, name="open_issue", description="Opens an issue")
         for server in ("one", "two")
     ]
     hits = tuple(
@@ -119,7 +119,7 @@ def test_twins_are_named_once() -> None:
     names = {spec.id: spec.id for spec in specs}
     [_, first, second] = search_lines.of_tools("note", found, names).splitlines()
     assert first.endswith("Opens an issue. Also in: two.")
-    assert second.endswith("Opens an issue.")
+    assert second.endswith("Opens an issue")
 
 
 def test_parse_selection_that_no_tool_has_are_named() -> None:

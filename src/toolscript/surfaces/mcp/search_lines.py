@@ -77,8 +77,11 @@ def _tool(tool: KnownTool, name: str, twins: Sequence[str]) -> str:
     warning = "".join(f" ({text})" for text in marked(spec.name).values())
     signature = short_signature(spec.input_schema, _MAX_SIGNATURE)
     call = CALLS[spec.tool_class]
-    also = f" Also in: {printable(', '.join(twins), _MAX_WHY)}." if twins else ""
-    return f"{name}{signature} [{call}]{warning} {_sentence(spec.description)}".rstrip() + also
+    line = f"{name}{signature} [{call}]{warning} {_sentence(spec.description)}".rstrip()
+    if not twins:
+        return line
+    end = "" if line.endswith((".", "!", "?", "]", "…")) else "."
+    return f"{line}{end} Also in: {printable(', '.join(twins), _MAX_WHY)}."
 
 
 def _sentence(text: str) -> str:
