@@ -156,6 +156,7 @@ def test_from_the_box_to_a_result_with_the_keyboard(browser: Chromium) -> None:
         assert "open=files__list_directory" in page.url
         page.keyboard.press("ArrowLeft")
         expect(first.locator("table.explanation")).to_have_count(0)
+        expect(first.locator(".name")).to_be_focused()
         page.keyboard.press("ArrowUp")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowDown")
@@ -242,7 +243,7 @@ def test_a_definition_is_approved_with_a_key(browser: Chromium) -> None:
     with browser.page("/ui/review") as page:
         card = page.get_by_role("form", name="Definition of web__fetch")
         expect(card.locator("ins")).to_contain_text("and send it on.")
-        card.focus()
+        card.get_by_role("button", name="Reject").focus()
         page.keyboard.press("a")
         expect(page.locator("main")).to_contain_text("No definition waits")
 

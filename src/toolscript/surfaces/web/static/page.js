@@ -61,10 +61,11 @@ class SearchLab extends HTMLElement {
     }
   }
 
-  async #unfold(link) {
+  /** Unfolds an explanation; the part that had the focus has it afterwards. */
+  async #unfold(link, part = ".unfold") {
     const hit = link.closest(".hit");
     await this.#show(link.href, `#${CSS.escape(hit.id)}`);
-    hit.querySelector(".unfold").focus();
+    hit.querySelector(part).focus();
   }
 
   #move(event) {
@@ -81,7 +82,7 @@ class SearchLab extends HTMLElement {
       const link = hit.querySelector(`.unfold[aria-expanded=${opens}]`);
       if (!link) return;
       event.preventDefault();
-      this.#unfold(link);
+      this.#unfold(link, event.target.matches(".name") ? ".name" : ".unfold");
     }
   }
 }
@@ -123,7 +124,8 @@ customElements.define("live-part", LivePart);
 
 document.addEventListener("keydown", (event) => {
   const item = event.target.closest?.(".card");
-  if (item && item === event.target && /^[ar]$/.test(event.key)) {
+  const typing = event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey;
+  if (item && !typing && /^[ar]$/.test(event.key)) {
     item.querySelector(`[aria-keyshortcuts="${event.key}"]`)?.click();
   }
 });
