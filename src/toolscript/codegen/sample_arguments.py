@@ -63,15 +63,15 @@ def _value(kind: tree.Type, hints: _Hints, shape: tree.Shape, depth: int) -> Any
 
 
 def _text(hints: _Hints) -> str:
-    """Returns a text of the format, or of the last word of the name that says what it is."""
-    known = (hints.get("format", ""), *reversed(words(hints.get("name", ""))))
-    return next((_TEXTS[word] for word in known if word in _TEXTS), "text")
+    """Returns an example for the format, or for the last word of the name that has one."""
+    keys = (hints.get("format", ""), *reversed(words(hints.get("name", ""))))
+    return next((_TEXTS[key] for key in keys if key in _TEXTS), "text")
 
 
 def _count(hints: _Hints, tag: str) -> int:
     """Returns a least length or number of items, at least 1."""
-    stated = hints.get(tag, "")
-    return max(1, min(int(stated), _MAX_REPEATS)) if stated.isdecimal() else 1
+    text = hints.get(tag, "")
+    return max(1, min(int(text), _MAX_REPEATS)) if text.isdecimal() else 1
 
 
 def _number(hints: _Hints) -> int:
