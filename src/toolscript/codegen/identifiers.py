@@ -102,17 +102,17 @@ def distinct(names: Iterable[_Key], make: Callable[[_Key], str]) -> dict[_Key, s
     that of such a name, each gets a part of its SHA-256: code that was written before one of them
     came fails, rather than calls another tool.
     """
-    plain = {name: make(name) for name in sorted(names)}
-    counts, used = Counter(plain.values()), set(plain.values())
-    made = dict(plain)
-    for name, form in plain.items():
+    forms = {name: make(name) for name in sorted(names)}
+    counts, spellings = Counter(forms.values()), set(forms.values())
+    identifiers = dict(forms)
+    for name, form in forms.items():
         if counts[form] > 1 and name != form:
             digits = _DIGITS
-            while made[name] in used:
-                made[name] = f"{form}_{_digest(name)[:digits]}"
+            while identifiers[name] in spellings:
+                identifiers[name] = f"{form}_{_digest(name)[:digits]}"
                 digits += 1
-            used.add(made[name])
-    return made
+            spellings.add(identifiers[name])
+    return identifiers
 
 
 def _digest(name: str | tuple[str, str]) -> str:
