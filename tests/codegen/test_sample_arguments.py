@@ -14,7 +14,8 @@ TEXT: dict[str, Any] = {"type": "string"}
 def example(**fields: Any) -> dict[str, Any]:
     schema = {"type": "object", "properties": fields, "required": list(fields)}
     made = sample(read(schema))
-    Draft202012Validator(schema).validate(made)
+    validator: Any = Draft202012Validator(schema)
+    validator.validate(made)
     return made
 
 

@@ -77,18 +77,18 @@ def _count(hints: _Hints, tag: str) -> int:
 def _number(hints: _Hints) -> int:
     """Returns the whole number within a field's bounds that is nearest to 1."""
     value = 1
-    if (least := _bound(hints, "minimum")) is not None:
+    if (least := _read_bound(hints, "minimum")) is not None:
         value = max(value, math.ceil(least))
-    if (below := _bound(hints, "exclusiveMinimum")) is not None:
+    if (below := _read_bound(hints, "exclusiveMinimum")) is not None:
         value = max(value, math.floor(below) + 1)
-    if (most := _bound(hints, "maximum")) is not None:
+    if (most := _read_bound(hints, "maximum")) is not None:
         value = min(value, math.floor(most))
-    if (above := _bound(hints, "exclusiveMaximum")) is not None:
+    if (above := _read_bound(hints, "exclusiveMaximum")) is not None:
         value = min(value, math.ceil(above) - 1)
     return value
 
 
-def _bound(hints: _Hints, tag: str) -> float | None:
+def _read_bound(hints: _Hints, tag: str) -> float | None:
     """Returns a bound; None for none, as for the truth that older schemas have there."""
     bound: Any = json.loads(hints.get(tag, "null"))
     is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
