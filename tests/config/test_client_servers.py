@@ -13,6 +13,7 @@ from toolscript.config.known_keys import (
     EXCLUDE_KEYS,
     FOREIGN_KEYS,
     INCLUDE_KEYS,
+    REQUEST_KEYS,
     SERVER_KEYS,
     START_TIMEOUT_KEYS,
     SWITCH_KEYS,
@@ -40,6 +41,8 @@ VALUES: dict[str, Any] = {
     **{key: ["t"] for key in (*EXCLUDE_KEYS, *INCLUDE_KEYS, "alwaysAllow", "autoApprove")},
     **dict.fromkeys((*START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS, "timeout"), 2000),
     **SWITCH_KEYS,
+    "tool_configuration": {"allowed_tools": ["t"]},
+    **{key: {"headers": {"K": "v"}} for key in REQUEST_KEYS},
     "trust": True,
     "default_tools_approval_mode": "approve",
     "permissions": {"t": "ask"},
@@ -106,6 +109,12 @@ def test_an_entry_is_converted(client: str, raw: dict[str, Any], entry: dict[str
 )
 def test_a_project_allows_nothing(raw: dict[str, Any]) -> None:
     assert convert_all("roo-project", raw, project=FOLDER) == {"command": "x"}
+
+
+def test_rules_that_are_taken_over_are_not_called_unread() -> None:
+    raw = {"command": "x", "tools": {"a": {"approval_mode": "approve"}, "b": {"x": 1}}}
+    _, notes = convert(raw, BY_NAME["codex"], FOLDER)
+    assert [note.partition(" ")[0] for note in notes] == ["tools.b"]
 
 
 def test_a_converted_entry_does_what_the_first_did() -> None:

@@ -46,6 +46,26 @@ URL = "http://h/mcp"
             {"url": URL, "bearer_token_env_var": "SET", "headers": {"Authorization": "own"}},
             {"headers": {"Authorization": "own"}},
         ),
+        (
+            {"type": "url", "url": URL, "authorization_token": "t0ken"},
+            {"headers": {"Authorization": "Bearer t0ken"}, "transport": "http"},
+        ),
+        (
+            {"url": URL, "bearerToken": "Bearer ${SET}", "headers": {"X": "a"}},
+            {"headers": {"Authorization": "Bearer value", "X": "a"}},
+        ),
+        (
+            {"url": URL, "authToken": "other", "headers": {"Authorization": "own"}},
+            {"headers": {"Authorization": "own"}},
+        ),
+        ({"url": URL, "requestInit": {"headers": {"X": "a"}}}, {"headers": {"X": "a"}}),
+        (
+            {"url": URL, "requestOptions": {"headers": {"X": "a"}}, "headers": {"X": "b"}},
+            {"headers": {"X": "b"}},
+        ),
+        ({"url": URL, "tool_configuration": {"allowed_tools": ["a"]}}, {"include_tools": ("a",)}),
+        ({"command": "x", "allowed_tools": ["a"]}, {"include_tools": ("a",)}),
+        ({"command": "x", "workingDirectory": "/w"}, {"cwd": "/w"}),
         ({"url": URL, "headers": {"X": "${A}"}, "env": {"A": "b"}}, {"headers": {"X": "b"}}),
     ],
 )
@@ -110,6 +130,16 @@ def test_a_key_that_changes_something_and_is_not_read_is_told(key: str) -> None:
     [line] = describe_unread({"command": "x", key: 1, "description": "d"})
     assert line.startswith(f"{key} is not read: ")
     assert not [*describe_unread({"command": "x", key: None, "alwaysAllow": []})]
+
+
+def test_headers_in_another_object_are_read_and_the_rest_is_told() -> None:
+    entry: dict[str, Any] = {
+        "url": URL,
+        "requestInit": {"headers": {}},
+        "requestOptions": {"timeout": 1},
+    }
+    [line] = describe_unread(entry)
+    assert line.startswith("requestOptions is not read: requests go out with nothing of it but")
 
 
 def test_a_second_spelling_that_does_not_count_is_told() -> None:

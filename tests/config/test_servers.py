@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from tests.support import trust
 from toolscript.config.known_keys import (
     ALIASES,
+    BEARER_KEYS,
     EXCLUDE_KEYS,
     FOREIGN_KEYS,
     FOREIGN_OAUTH_KEYS,
     INCLUDE_KEYS,
     OAUTH_KEYS,
+    REQUEST_KEYS,
     SECTIONS,
     SERVER_KEYS,
     SWITCH_KEYS,
@@ -600,6 +602,8 @@ def test_keys_of_other_clients_are_ignored(tmp_path: Path) -> None:
     [
         ({"enabled": False}, True),
         ({"isActive": False}, True),
+        ({"active": False}, True),
+        ({"tool_configuration": {"enabled": False}}, True),
         ({"disabled": True, "enabled": True}, True),
         ({"disabled": False, "enabled": False}, True),
         ({"enabled": True, "isActive": False, "args": 1}, True),
@@ -613,7 +617,7 @@ def test_a_server_that_any_client_has_switched_off_is_off(
     assert one(tmp_path, {**GOOD, **entry}).disabled == disabled
 
 
-@pytest.mark.parametrize("key", ["enabled", "isActive"])
+@pytest.mark.parametrize("key", ["enabled", "isActive", "active"])
 @pytest.mark.parametrize("value", ["no", 0])
 def test_a_switch_that_cannot_be_read_starts_nothing(
     tmp_path: Path, key: str, value: object
@@ -653,6 +657,12 @@ def test_the_guide_names_every_key_that_takes_something_away() -> None:
         assert f"`{key}`" in guide or f'`"{key}": ' in guide, key
 
 
+def test_a_key_that_nobody_knows_is_told(tmp_path: Path) -> None:
+    more = {"maxRetries": 3, "_note": 1, "args2": 1, "backoff": "i", "description": "d"}
+    config = read(tmp_path, {"it": {**GOOD, **more}, "other": GOOD})
+    assert config.unread == {"it": ("not known, so not read: backoff, maxRetries",), "other": ()}
+
+
 def test_a_misspelt_key_of_a_disabled_server_is_not_read(tmp_path: Path) -> None:
     """config:file"""
     config = read(tmp_path, {"off": {"disabled": True, "comand": 1}})
@@ -688,7 +698,8 @@ def test_the_table_has_every_key_that_is_read() -> None:
     server("it", Noting({"type": "http", "url": "http://h"}, asked), {}, None)
     asked -= ALIASES.keys()
     assert asked - FOREIGN_KEYS == set(SERVER_KEYS) - RULES
-    assert asked & FOREIGN_KEYS == {*SWITCH_KEYS, *EXCLUDE_KEYS, *INCLUDE_KEYS} - {*SERVER_KEYS}
+    others = {*SWITCH_KEYS, *EXCLUDE_KEYS, *INCLUDE_KEYS, *BEARER_KEYS, *REQUEST_KEYS}
+    assert asked & FOREIGN_KEYS == (others | {"tool_configuration"}) - {*SERVER_KEYS}
     assert ALIASES.keys() <= FOREIGN_KEYS
     words = [field.split("_") for field in OAuthClient.__struct_fields__]
     assert [first + "".join(map(str.title, rest)) for first, *rest in words] == list(OAUTH_KEYS)

@@ -16,7 +16,13 @@ OFF = {"disabled": True}
 NOTES = {"command": "notes", "disabled": False}
 INPUT = "env.KEY has ${input:key}, which is no variable here"
 READ: dict[str, dict[str, Any]] = {
-    "switched_off.json": {"codex": OFF, "cherry": OFF, "contradicting": OFF, "on": NOTES},
+    "switched_off.json": {
+        "codex": OFF,
+        "cherry": OFF,
+        "jan": OFF,
+        "contradicting": OFF,
+        "on": NOTES,
+    },
     "switched_off_beside.json": {"mail": OFF, "web": OFF, "notes": NOTES},
     "tools_taken_away.json": {
         "kiro": {"exclude_tools": ("delete_order",), "include_tools": None},

@@ -30,7 +30,10 @@ _MODES = {"approve": "allow", "prompt": "ask"}
 """Codex's, for all tools of a server and for one."""
 PERMISSION_KEYS = ("trust", MODE_KEY, "alwaysAllow", "autoApprove")
 """The keys that state rules, of Gemini CLI, Codex, and Cline and Roo Code."""
-_REWRITTEN = {"bearer_token_env_var", "env_http_headers", *known_keys.SWITCH_KEYS}
+_REWRITTEN = {
+    *("bearer_token_env_var", "env_http_headers", "tool_configuration"),
+    *(*known_keys.BEARER_KEYS, *known_keys.REQUEST_KEYS, *known_keys.SWITCH_KEYS),
+}
 """Keys that `rewrite` puts into another one, and switches, which become one."""
 _READ_KEYS = {*known_keys.SERVER_KEYS, *known_keys.INCLUDE_KEYS, *known_keys.EXCLUDE_KEYS}
 KEPT_KEYS = _READ_KEYS - {*_REWRITTEN, *PERMISSION_KEYS}
@@ -149,7 +152,10 @@ def convert(
     if client is None:
         return {k: value for k, value in raw.items() if k not in known_keys.SWITCH_KEYS}, []
     raw = as_object(_map_texts(raw, partial(_relocate, client, folder, project)))
-    entry, notes, rules = rewrite(raw), [*describe_unread(raw)], dict(_rules(raw))
+    entry, rules = rewrite(raw), dict(_rules(raw))
+    tools = as_object(raw.get("tools")).items()
+    unread = {name: value for name, value in tools if literal(name) not in rules}
+    notes = [*describe_unread(raw | {"tools": unread})]
     limit: Any = raw.get("timeout")
     is_limit = client.timeout_s and isinstance(limit, int | float) and limit > 0
     if is_limit and not any(key in entry for key in known_keys.CALL_TIMEOUT_KEYS):

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from copy import copy
 from typing import Any, cast
 
-from toolscript.config.known_keys import ALIASES, UNREAD_KEYS
+from toolscript.config.known_keys import ALIASES, BEARER_KEYS, REQUEST_KEYS, UNREAD_KEYS
 from toolscript.config.tool_repairs import describe_unread_repairs
 from toolscript.text.json_values import as_list, as_object
+from toolscript.text.secret_shapes import AUTH_SCHEMES
 
 
 def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
@@ -30,18 +31,25 @@ def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     for alias, key in ALIASES.items():
         if alias in entry:
             entry[key] = _merge(entry.pop(alias), entry.get(key))
-    headers = _codex_headers(entry)
+    for key, value in as_object(entry.get("tool_configuration")).items():  # Anthropic's API
+        entry.setdefault(key, value)
+    headers = _foreign_headers(entry)
     if headers:
         entry["headers"] = _merge(headers, entry.get("headers"))
     return entry
 
 
-def _codex_headers(entry: dict[str, Any]) -> dict[str, Any]:
-    """Returns the headers whose values Codex takes from the environment."""
+def _foreign_headers(entry: dict[str, Any]) -> dict[str, Any]:
+    """Returns the headers that other keys state, some from the environment, as Codex does."""
     headers: dict[str, Any] = {}
+    for key in REQUEST_KEYS:
+        headers |= as_object(as_object(entry.get(key)).get("headers"))
+    tokens: list[Any] = [entry.get(key) for key in BEARER_KEYS]
     variable = entry.get("bearer_token_env_var")
-    if isinstance(variable, str):
-        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    tokens += [f"${{{variable}}}"] if isinstance(variable, str) else []
+    for token in (each for each in tokens if isinstance(each, str)):
+        is_whole = token.partition(" ")[0].casefold() in AUTH_SCHEMES
+        headers["Authorization"] = token if is_whole else f"Bearer {token}"
     named = as_object(entry.get("env_http_headers")).items()
     return headers | {name: f"${{{value}}}" for name, value in named}
 
@@ -50,7 +58,8 @@ def describe_unread(raw: dict[str, Any]) -> Iterator[str]:
     """Yields a line for each key that changes how a server works and is not read."""
     entry = {key for key, value in raw.items() if value is not None}
     for key, consequence in UNREAD_KEYS.items():
-        if key in entry:
+        is_read = key in REQUEST_KEYS and {*as_object(raw.get(key))} == {"headers"}
+        if key in entry and not is_read:
             yield f"{key} is not read: {consequence}"
     yield from describe_unread_repairs(raw.get("tools"))
     for alias, key in ALIASES.items():

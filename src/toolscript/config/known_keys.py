@@ -11,12 +11,13 @@ SWITCHED_OFF_KEYS = ("disabledMcpServers", "disabledMcpjsonServers")
 URL_KEYS = ("url", "serverUrl", "httpUrl")  # the field's, Windsurf's, Gemini's
 START_TIMEOUT_KEYS = ("startTimeout", "startup_timeout_sec")  # the second is Codex's
 CALL_TIMEOUT_KEYS = ("callTimeout", "tool_timeout_sec")  # the second is Codex's
-SWITCH_KEYS = {"disabled": True, "enabled": False, "isActive": False}
-"""The values by which a key switches a server off: ours, that of Codex and Zed, Cherry Studio's."""
+SWITCH_KEYS = {"disabled": True, "enabled": False, "isActive": False, "active": False}
+"""The values by which a key switches a server off: ours, that of Codex and Zed, Cherry Studio's,
+and Jan's."""
 EXCLUDE_KEYS = ("excludeTools", "disabledTools", "disabled_tools")
 INCLUDE_KEYS = (
     *("includeTools", "enabledTools", "enabled_tools"),
-    *("allowedTools", "available_tools", "tools"),
+    *("allowedTools", "allowed_tools", "available_tools", "tools"),
 )
 """A list at any of these keys takes tools away: a tool has to pass all of them."""
 ALIASES = {
@@ -27,11 +28,16 @@ ALIASES = {
     "uri": "url",
     "http_headers": "headers",  # Codex's
     "working_directory": "cwd",
+    "workingDirectory": "cwd",
 }
 """Other clients' names of our keys."""
+BEARER_KEYS = ("authorization_token", "bearerToken", "bearer_token", "authToken", "auth_token")
+"""Other clients' keys for a token that requests have as ``Authorization``."""
+REQUEST_KEYS = ("requestInit", "requestOptions")
+"""Other clients' objects that have headers in them."""
 UNREAD_KEYS = {
     "headersHelper": "requests go out without the headers that it prints; state them in headers",
-    "requestOptions": "requests go out without it; state headers beside url",
+    **dict.fromkeys(REQUEST_KEYS, "requests go out with nothing of it but its headers"),
     "apiKey": "requests go out without it; state it in headers",
     "auth": "log in with toolscript auth, or state headers",
     "authProviderType": "log in with toolscript auth, or state headers",
@@ -61,22 +67,24 @@ OAUTH_KEYS = ("clientId", "clientSecret", "scope", "callbackPort")
 
 FOREIGN_KEYS = frozenset(
     """
-    auth authProviderType targetAudience targetServiceAccount apiKey headersHelper requestOptions
+    auth authProviderType targetAudience targetServiceAccount apiKey headersHelper
     registryUrl baseUrl uri tcp http_headers oauth_resource
     cmd envs env_file env_keys environment experimental_environment
-    working_directory source settings sandbox sandboxEnabled dev watchPaths transportType options
-    enabled enabledTools enabled_tools disabled_tools disabledTools allowedTools available_tools
+    working_directory workingDirectory
+    source settings sandbox sandboxEnabled dev watchPaths transportType options
+    enabled enabledTools enabled_tools disabled_tools disabledTools allowedTools allowed_tools
+    available_tools tool_configuration active
     disabledAutoApproveTools
     tools default_tools_approval_mode supports_parallel_tool_calls trust alwaysAllow alwaysLoad
     required scopes restart bundled extension sampling roots inputs isActive longRunning
     timeout connectionTimeout startup_timeout_ms sse_read_timeout keep_alive authentication
-    name displayName display_name title description note notes comment id icon logoUrl faviconUrl
-    gallery version tags category provider metadata
+    name displayName display_name title description note notes comment id icon iconUrl
+    logo logoUrl faviconUrl homepage repository author license gallery version tags category provider metadata
     """.split()  # noqa: SIM905 - a list of words reads best as words
-)
+) | {*BEARER_KEYS, *REQUEST_KEYS}
 """Keys that other clients read in a server's entry: Claude Code, Cursor, VS Code, Windsurf, Cline,
-Roo Code, Gemini CLI, Codex, Zed, Continue, LM Studio, Goose, Cherry Studio, FastMCP. None of them
-is a misspelling, such as ``auth`` of ``oauth``."""
+Roo Code, Gemini CLI, Codex, Zed, Continue, LM Studio, Goose, Cherry Studio, Jan, FastMCP. None of
+them is a misspelling, such as ``auth`` of ``oauth``."""
 FOREIGN_OAUTH_KEYS = frozenset(
     """
     scopes enabled issuer audiences authorizationUrl tokenUrl registrationUrl redirectUri
@@ -103,12 +111,22 @@ def misspelt(
     """
     ignored = {_plain(key) for key in foreign} - {_plain(key) for key in known}
     for key in keys:
-        is_marked = not (key[:1].isalpha() and key[-1:].isalpha())
-        if key in known or is_marked or _plain(key) in ignored:
+        if key in known or _is_marked(key) or _plain(key) in ignored:
             continue
         if nearest := _nearest(key, known):
             return f"the key {key!r:.60} is not known; did you mean {nearest!r}?"
     return None
+
+
+def unknown(keys: Iterable[str]) -> list[str]:
+    """Returns the keys of an entry that nothing is known about, but for those that users marked."""
+    odd = [key for key in keys if key not in SERVER_KEYS and key not in FOREIGN_KEYS]
+    known = {*map(_plain, (*SERVER_KEYS, *FOREIGN_KEYS))} if odd else set[str]()
+    return [key for key in odd if not _is_marked(key) and _plain(key) not in known]
+
+
+def _is_marked(key: str) -> bool:
+    return not (key[:1].isalpha() and key[-1:].isalpha())
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:

@@ -56,6 +56,7 @@ _TRANSPORTS: dict[str, Transport] = {
     "local": "stdio",
     "http": "http",
     "remote": "http",
+    "url": "http",
     "streamable-http": "http",
     "streamablehttp": "http",
     "streamable_http": "http",

@@ -6,7 +6,7 @@ file, the server, the key and the expected value.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from msgspec import structs
 
 from toolscript.config.file_parser import parsed
 from toolscript.config.foreign_entries import describe_unread
-from toolscript.config.known_keys import TOP_LEVEL_KEYS, misspelt
+from toolscript.config.known_keys import TOP_LEVEL_KEYS, listed, misspelt, unknown
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
 from toolscript.config.permission_rules import PermissionProfile, RuleError, rules_of, selection_of
@@ -246,7 +246,7 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
         (path,),
         tuple(servers),
         tuple(problems),
-        {name: (*describe_unread(entries[name]),) for name in running} | own,
+        {name: (*_describe(entries[name]),) for name in running} | own,
         permissions=((*_permissions(path, document), *rules),),
         profiles=_profiles(path, document),
         key_problems=lines,
@@ -255,6 +255,12 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
         return replace(config, skills=_skills(path, document, environ))
     except EntryError as mistake:
         return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
+
+
+def _describe(entry: dict[str, Any]) -> Iterator[str]:
+    yield from describe_unread(entry)
+    if keys := unknown(entry):
+        yield encodable(f"not known, so not read: {listed(keys)}")
 
 
 def _no_version(secret: str) -> str:
