@@ -1,9 +1,10 @@
-"""``toolscript list-servers --resources``: upstream:resources."""
+"""``toolscript list-servers``, and what ``list-tools`` says about servers."""
 
 import json
+from pathlib import Path
 
 import pytest
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, tool
 
 MEASURED = {"instances", "processes", "memoryMiB", "cpuSeconds"}
 
@@ -47,3 +48,45 @@ def test_without_a_gateway_only_what_the_command_starts_is_measured(home: Cli) -
     done = home("list-servers", "--resources", "--refresh", "--output", "json")
     processes = [server["processes"] for server in json.loads(done.stdout)["servers"]]
     assert processes == [1, 1]
+
+
+@pytest.mark.parametrize("asked", [[], ["--output", "json"], ["--notes"]])
+def test_a_list_without_tools_says_why(cli: Cli, scripted: Scripted, asked: list[str]) -> None:
+    """As a search does; servers that are off are named if they are asked for."""
+    cli.env = FUZZY
+    entries = {
+        "gone": {"command": "/nonesuch/program"},
+        "odd": {"command": 5},
+        "off": {"command": "x", "disabled": True},
+    }
+    cli.configure(**entries)
+    done = cli("list-tools", *asked)
+    assert done.returncode == 1
+    gone, odd = done.stderr.splitlines()
+    assert gone.startswith("toolscript: not listed: gone: its command '/nonesuch/program' was not")
+    assert odd.startswith("toolscript: not listed: odd: ")
+    alone = cli("list-tools", "off", *asked)
+    line = "toolscript: not listed: off: disabled; turn it on with: toolscript enable off\n"
+    assert (alone.returncode, alone.stderr) == (1, line)
+    cli.configure(**entries, files=scripted(READ_FILE))
+    done = cli("list-tools", *asked)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 2)
+    assert cli("list-tools", "files", *asked).stderr == ""
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["gateway", "alone"])
+def test_held_tools_are_missed_with_a_word(cli: Cli, tmp_path: Path, *, runs: bool) -> None:
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps([tool("up", "Goes up")]), "utf-8")
+    cli.env = FUZZY
+    cli.configure(mut=Scripted(cli.home)(tools_file=str(listed)))
+    assert cli("list-tools").stderr == ""
+    listed.write_text(json.dumps([tool("up", "Goes up, and tells")]), "utf-8")
+    held = "1 tool held: toolscript review mut"
+    if runs:
+        cli.start_gateway()
+        assert cli("restart", "mut").stdout == f"mut is ready with 0 tools, {held}\n"
+        assert cli("enable", "mut").stdout == f"mut: ready; 0 tools; {held}\n"
+    done = cli("list-tools", *[] if runs else ["--refresh"])
+    assert (done.returncode, done.stderr) == (0, f"toolscript: {held}\n")
+    assert "mut__up" not in done.stdout

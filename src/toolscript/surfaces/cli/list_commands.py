@@ -1,5 +1,6 @@
 """``toolscript list-servers`` and ``toolscript list-tools``."""
 
+import shlex
 from typing import Any
 
 import click
@@ -10,8 +11,13 @@ from toolscript.surfaces.cli.options import (
     refresh_option,
     settings_options,
 )
-from toolscript.surfaces.cli.output import class_label, note, print_answer
-from toolscript.text.display import counted
+from toolscript.surfaces.cli.output import (
+    class_label,
+    held_of,
+    note,
+    note_missing,
+    print_answer,
+)
 
 _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
 
@@ -46,18 +52,40 @@ def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> N
 @refresh_option
 @click.option("--notes", is_flag=True, help="Show only tools with something unusual in their text.")
 @settings_options("profile", "config", "data_dir")
-def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **flags: Any) -> None:
-    """List every tool, or only those of SERVER."""
+def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **flags: Any) -> int:
+    """List every tool, or only those of SERVER.
+
+    Servers that do not work, and held tools, are named on standard error. The exit status is 1
+    if no tool is listed because a server does not work.
+    """
     with connected(flags, refresh=refresh, embed=False) as client:
         answer = client.get("/tools", [("server", server), ("notes", notes)])
+        servers = client.get("/servers")["servers"]
+    asked = [each for each in servers if server in {None, each["name"]}]
+    missing = [each for each in map(_missing, asked) if each and (server or not each["isOff"])]
+    note_missing("listed", missing)
+    for line in filter(None, map(held_of, asked)):
+        note(line)
     if notes:
         tools = [tool for tool in answer["tools"] if tool["notes"]]
         noted = [[tool["toolId"], each["text"]] for tool in tools for each in tool["notes"]]
         shown = {"tools": tools, "totalTools": len(tools)}
         print_answer(shown, output, ["Tool", "Note"], noted, empty="nothing unusual was found")
-        return
-    rows = [[tool["toolId"], class_label(tool), _description(tool)] for tool in answer["tools"]]
-    print_answer(answer, output, ["Tool", "Class", "Description"], rows)
+    else:
+        rows = [[tool["toolId"], class_label(tool), _description(tool)] for tool in answer["tools"]]
+        print_answer(answer, output, ["Tool", "Class", "Description"], rows)
+    return 1 if missing and not answer["tools"] else 0
+
+
+def _missing(server: dict[str, Any]) -> dict[str, Any]:
+    """Returns why none of a server's tools is listed; nothing if it works."""
+    name, state = server["name"], server["state"]
+    if server["tools"] or state in {"ready", "resting"}:
+        return {}
+    is_off = state == "disabled"
+    way_on = f"disabled; turn it on with: {shlex.join(['toolscript', 'enable', name])}"
+    why = way_on if is_off else server["error"] or state
+    return {"server": name, "why": why, "snapshot": server["snapshot"], "isOff": is_off}
 
 
 def _description(tool: dict[str, Any]) -> str:
@@ -70,8 +98,7 @@ def _row(server: dict[str, Any]) -> list[str]:
     problems = [server["error"]] if server["error"] else []
     problems += [*server["switches"], *server["unread"]]
     problems += [f"left out {line}" for line in server["rejected"]]
-    held = server["held"]
-    problems += [f"{counted(held, 'tool')} held: toolscript review {server['name']}"] * bool(held)
+    problems += filter(None, [held_of(server)])
     tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""
     return [server["name"], server["state"], tools, server["transport"], "; ".join(problems)]
 

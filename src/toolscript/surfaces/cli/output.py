@@ -1,18 +1,20 @@
 """Prints a command's answer: aligned tables, JSON, and notes on standard error."""
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from toolscript.text.display import harmless, printable
+from toolscript.text.display import counted, harmless, printable
 
 _GAP = 2
 _UNLIMITED_COLUMNS = 200
 _MIN_COLUMNS = 20
 _LABEL = 12
+_MAX_MISSING = 5
 
 
 def class_label(tool: dict[str, Any]) -> str:
@@ -99,6 +101,22 @@ def note_degraded(answer: dict[str, Any]) -> None:
     """Print why a search did without one of its signals."""
     for reason in answer["degraded"]:
         note(f"degraded: {reason}")
+
+
+def note_missing(verb: str, servers: Sequence[dict[str, Any]]) -> None:
+    """Print why the first of these servers were not searched, or not listed."""
+    for server in servers[:_MAX_MISSING]:
+        again = "; --refresh tries again" if server["snapshot"] else ""
+        note(f"not {verb}: {server['server']}: {server['why']}{again}")
+    more = len(servers) - _MAX_MISSING
+    if more > 0:
+        note(f"{more} more servers were not {verb}; toolscript list-servers names them")
+
+
+def held_of(server: dict[str, Any]) -> str:
+    """Returns how many tools of a server are held, and the command that shows why; or ""."""
+    held, command = server["held"], shlex.join(["toolscript", "review", server["name"]])
+    return f"{counted(held, 'tool')} held: {command}" if held else ""
 
 
 def print_explanation(hit: dict[str, Any]) -> None:

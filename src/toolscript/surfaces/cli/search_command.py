@@ -1,6 +1,5 @@
 """``toolscript search``."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -18,6 +17,7 @@ from toolscript.surfaces.cli.options import (
 from toolscript.surfaces.cli.output import (
     note,
     note_degraded,
+    note_missing,
     print_explanation,
     print_json,
     print_miss,
@@ -27,7 +27,6 @@ from toolscript.surfaces.cli.output import (
 from toolscript.surfaces.cli.types_command import print_types
 from toolscript.text.display import held_line, printable
 
-_MAX_MISSING = 5
 """How many servers that were not searched are named."""
 
 
@@ -80,7 +79,7 @@ def search(
     ]
     with connected(flags, refresh=refresh, skills="scan_once" if skills else "off") as client:
         answer = client.get("/search", parameters)
-        _note_missing(answer.get("notSearched", ()))
+        note_missing("searched", answer.get("notSearched", ()))
         note_degraded(answer)
         if held := answer.get("held"):
             note(printable(held_line(held)))
@@ -115,12 +114,3 @@ def _reason(hit: dict[str, Any]) -> str:
 
 def _name(hit: dict[str, Any]) -> str:
     return hit["toolId"] if "toolId" in hit else f"skill: {hit['name']}"
-
-
-def _note_missing(servers: Sequence[dict[str, Any]]) -> None:
-    for server in servers[:_MAX_MISSING]:
-        again = "; --refresh tries again" if server["snapshot"] else ""
-        note(f"not searched: {server['server']}: {server['why']}{again}")
-    more = len(servers) - _MAX_MISSING
-    if more > 0:
-        note(f"{more} more servers were not searched; toolscript list-servers names them")
