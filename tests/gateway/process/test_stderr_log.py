@@ -31,6 +31,69 @@ def test_of_a_crash_of_node_the_error_is_shown(tmp_path: Path) -> None:
         assert log.last_line == "Node.js v22 is too old", "there is no error to show instead"
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            (
+                "docker: Cannot connect to the Docker daemon. Is it running?\n\n"
+                "Run 'docker run --help' for more information\n"
+            ),
+            "docker: Cannot connect to the Docker daemon. Is it running?",
+        ),
+        (
+            (
+                "unknown flag: --nope\n\nUsage:  docker run [OPTIONS] IMAGE [COMMAND] [ARG...]\n\n"
+                "Run 'docker run --help' for more information\n"
+            ),
+            "unknown flag: --nope",
+        ),
+        (
+            (
+                "error: unexpected argument '--nope' found\n\nUsage: notes [OPTIONS]\n\n"
+                "For more information, try '--help'.\n"
+            ),
+            "error: unexpected argument '--nope' found",
+        ),
+        (
+            (
+                "npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/nope\n"
+                "npm error 404\nnpm error 404 Note that you can also install from a\n"
+                "npm error 404 tarball, folder, http url, or git url.\n"
+                "npm error A complete log of this run can be found in: /home/_logs/debug-0.log\n"
+                "npm notice\nnpm notice New minor version of npm available!\n"
+            ),
+            "npm error 404 Not Found - GET https://registry.npmjs.org/nope",
+        ),
+        (
+            (
+                "npm ERR! code ENOENT\nnpm ERR! syscall open\nnpm ERR! path /srv/package.json\n"
+                "npm ERR! errno -2\nnpm ERR! enoent Could not read package.json\n"
+                "npm ERR! enoent This is related to npm not being able to find a file.\n"
+            ),
+            "npm ERR! enoent Could not read package.json",
+        ),
+        (
+            (
+                "thread 'main' panicked at src/main.rs:2:5:\nno licence\n"
+                "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n"
+            ),
+            "no licence",
+        ),
+        ("git: 'nope' is not a git command. See 'git --help'.\n", None),
+        ("use of the key failed: see the help page\n", None),
+        ("see --help\n", None),
+    ],
+)
+def test_lines_that_only_point_elsewhere_are_passed_over(
+    tmp_path: Path, words: str, reason: str | None
+) -> None:
+    log = StderrLog(tmp_path / "it.log")
+    with log.opened():
+        log.write(words.encode())
+        assert log.last_line == (reason or words.strip())
+
+
 def test_what_another_process_writes_into_the_file_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "it.log"
     log = StderrLog(path)

@@ -19,6 +19,14 @@ MAX_LINE_BYTES = 1024 * 1024
 _TAIL_BYTES = 8192
 _SHOWN_BYTES = 256 * 1024
 _ERROR = re.compile(r"\w*Error\b")
+_ELSEWHERE = re.compile(
+    r"(?i)(?:(?:for (?:more )?(?:information|details|help)|see|try|run|use|type)\b[^.:]*\bhelp\b.*"
+    r"|usage: .*|npm notice.*|(?:npm \S+ )?a complete log of this run .*"
+    r"|note: run with .?RUST_BACKTRACE.*)"
+)
+"""A line that only says where the reason, or help, is to be found."""
+_NPM = re.compile(r"npm (?:error|ERR!) (?!(?:code|errno|syscall|path|dest) )")
+"""The first such line has npm's reason; advice follows it."""
 _UNSHOWN_CHARS = 4096
 """The hidden part of a line that begins before the tail: it may begin with half a secret."""
 
@@ -117,13 +125,20 @@ class StderrLog:
 
     @property
     def last_line(self) -> str:
-        """The last line that is not blank; of a crash of Node.js, the line with the error."""
-        first, *others = self._tail.decode("utf-8", "replace").splitlines() or [""]
-        lines = [line for line in others if line.strip()]
-        if lines and lines[-1].startswith("Node.js v"):  # which ends a trace
+        """The last line that is not blank and does not only point elsewhere.
+
+        Of a crash of Node.js it is the line with the error, of npm the first with its reason.
+        """
+        lines = self._tail.decode("utf-8", "replace").splitlines() or [""]
+        if len(self._tail) == _TAIL_BYTES:
+            lines[0] = lines[0][_UNSHOWN_CHARS:]
+        lines = [line for line in lines if line.strip()] or [""]
+        lines = [line for line in lines if not _ELSEWHERE.fullmatch(line.strip())] or lines
+        if lines[-1].startswith("Node.js v"):  # which ends a trace
             lines = list(filter(_ERROR.match, lines)) or lines
-        last = lines[-1] if lines else ""
-        return last or (first[_UNSHOWN_CHARS:] if len(self._tail) == _TAIL_BYTES else first)
+        elif lines[-1].startswith("npm "):
+            lines = list(filter(_NPM.match, lines))[:1] or lines
+        return lines[-1]
 
     def _begin(self) -> None:
         self._close()
