@@ -346,10 +346,16 @@ class Cli:
         return json.loads(path.read_text("utf-8"))
 
 
-def on_a_terminal(cli: Cli, *arguments: str, watch: Callable[[bytes], object] = len) -> str:
-    """What a command shows on a terminal of 100 columns; ``watch`` sees it as it grows."""
+def on_a_terminal(
+    cli: Cli,
+    *arguments: str,
+    watch: Callable[[bytes], object] = len,
+    columns: int = 100,
+    code: int = 0,
+) -> str:
+    """What a command shows on a terminal; ``watch`` sees it as it grows."""
     main, side = pty.openpty()
-    env = cli.environment({"TERM": "xterm", "COLUMNS": "100"})
+    env = cli.environment({"TERM": "xterm", "COLUMNS": str(columns)})
     command = cli.command(*arguments)
     with subprocess.Popen(command, env=env, cwd=cli.home, stdout=side, stderr=side) as process:
         os.close(side)
@@ -359,7 +365,7 @@ def on_a_terminal(cli: Cli, *arguments: str, watch: Callable[[bytes], object] = 
             watch(shown)
         process.wait(30)
     os.close(main)
-    assert process.returncode == 0
+    assert process.returncode == code
     return shown.decode()
 
 

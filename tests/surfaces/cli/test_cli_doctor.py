@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import socket
+import sys
 from typing import Any
 
 import pytest
 from tests import launcher
-from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted
+from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, on_a_terminal
 
 
 @pytest.fixture
@@ -100,6 +102,27 @@ def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, scripted: Scripted) -> 
     assert found["server gone"]["advice"] == "see the guide to troubleshooting"
     assert found["server odd"]["advice"] == "correct its entry in the configuration"
     assert "no caller is let in" in found["tokens"]["found"]
+
+
+@pytest.mark.parametrize("columns", [30, 80, 120, 0], ids=lambda each: f"{each or 'no'} columns")
+def test_reasons_and_advice_are_never_cut(cli: Cli, port: str, columns: int) -> None:
+    """However long they are, in a terminal and in a pipe; words and commands stay whole."""
+    cli.env = FUZZY
+    words = "the licence of this server has ended, ask its vendor for another one " * 2
+    program = f"import sys; print({words!r}, file=sys.stderr); sys.exit(3)"
+    cli.configure(**{"long name": {"command": sys.executable, "args": ["-c", program]}})
+    for command in (["doctor", "--port", port], ["list-servers"]):
+        code = int(command[0] == "doctor")
+        terminal = {"columns": columns, "code": code}
+        shown = on_a_terminal(cli, *command, **terminal) if columns else cli(*command).stdout
+        lines = re.sub(r"\x1b\[\d+m", "", shown).splitlines()
+        read = " ".join(" ".join(lines).split())
+        assert words.strip() in read
+        if code:
+            assert "see its log: toolscript logs 'long name'" in read
+        told = [line for line in lines if "licence" in line]
+        assert columns or any(words.strip() in line for line in told)
+        assert max(map(len, told)) <= (columns or 400)
 
 
 def test_a_key_that_is_not_read_is_told(cli: Cli, scripted: Scripted, port: str) -> None:

@@ -38,7 +38,7 @@ def doctor(output: str, **flags: Any) -> int:
     findings = list(_check_all(settings, flags))
     rows = [[each.what, each.mark, each.found, each.advice] for each in findings]
     answer = {"findings": [asdict(each) for each in findings]}
-    print_answer(answer, output, ["What", "", "Found", "What to do"], rows)
+    print_answer(answer, output, ["What", "", "Found", "What to do"], rows, prose=(2, 3))
     return 0 if all(each.ok for each in findings) else 1
 
 

@@ -40,7 +40,7 @@ def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> N
         used = map(_resources, answer["servers"])
         header = [*header[:-1], "Instances", "Processes", "Memory", "CPU time", header[-1]]
         rows = [[*row[:-1], *cells, row[-1]] for row, cells in zip(rows, used, strict=True)]
-    print_answer(answer, output, header, rows)
+    print_answer(answer, output, header, rows, prose=(len(header) - 1,))
     known = [s for s in answer["servers"] if s["snapshot"] and s["state"] != "connecting"]
     if known and output == "table":
         note("as of the last connection; --refresh connects again")
@@ -69,8 +69,9 @@ def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **fl
     if notes:
         tools = [tool for tool in answer["tools"] if tool["notes"]]
         noted = [[tool["toolId"], each["text"]] for tool in tools for each in tool["notes"]]
+        empty = "nothing unusual was found"
         shown = {"tools": tools, "totalTools": len(tools)}
-        print_answer(shown, output, ["Tool", "Note"], noted, empty="nothing unusual was found")
+        print_answer(shown, output, ["Tool", "Note"], noted, empty=empty, prose=(1,))
     else:
         rows = [[tool["toolId"], class_label(tool), _description(tool)] for tool in answer["tools"]]
         print_answer(answer, output, ["Tool", "Class", "Description"], rows)

@@ -13,6 +13,8 @@ from toolscript.text.display import counted, harmless, printable
 _GAP = 2
 _UNLIMITED_COLUMNS = 200
 _MIN_COLUMNS = 20
+_PROSE_COLUMNS = 80
+"""No column of prose is padded further; cells may be longer."""
 _LABEL = 12
 _MAX_MISSING = 5
 
@@ -31,26 +33,66 @@ def print_answer(  # noqa: PLR0913 - the answer in its forms
     *,
     empty: str = "",
     flexible: int = -1,
+    prose: Sequence[int] = (),
 ) -> None:
     """Print the answer as JSON, or else its rows as a table; ``empty`` stands for no rows."""
     if output == "json":
         print_json(answer)
     elif rows or not empty:
-        print_table(header, rows, flexible)
+        print_table(header, rows, flexible, prose=prose)
     else:
         click.echo(empty)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], flexible: int = -1) -> None:
-    """Print rows in aligned columns; on a terminal column ``flexible`` is cut to fit the width."""
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    flexible: int = -1,
+    *,
+    prose: Sequence[int] = (),
+) -> None:
+    """Print rows in aligned columns; column ``flexible`` is cut to fit the terminal's width.
+
+    If there are columns of ``prose`` none is cut: a terminal that is too narrow gets their cells
+    wrapped, below each other.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    terminal = _terminal_columns() if sys.stdout.isatty() else _UNLIMITED_COLUMNS
+    is_terminal = sys.stdout.isatty()
+    terminal = _terminal_columns() if is_terminal else _UNLIMITED_COLUMNS
     others = sum(widths) - widths[flexible] + _GAP * (len(widths) - 1)
-    widths[flexible] = min(widths[flexible], max(_MIN_COLUMNS, terminal - others))
+    if prose and is_terminal and others + widths[flexible] > terminal:
+        _print_wrapped(header, cells, prose, terminal)
+        return
+    if prose:
+        widths = [min(width, _PROSE_COLUMNS) for width in widths]
+    else:
+        widths[flexible] = min(widths[flexible], max(_MIN_COLUMNS, terminal - others))
+        for row in cells:
+            row[flexible] = printable(row[flexible], widths[flexible])
     click.secho(_line(header, widths), bold=True)
     for row in cells:
         click.echo(_line(row, widths))
+
+
+def _print_wrapped(
+    header: Sequence[str], rows: Sequence[Sequence[str]], prose: Sequence[int], terminal: int
+) -> None:
+    """Prints a table whose columns of prose stand below each other, beside the others."""
+    import textwrap  # noqa: PLC0415 - not in a pipe
+
+    others = [column for column in range(len(header)) if column not in prose]
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in others]
+    indent = sum(widths) + _GAP * len(widths)
+    is_beside = terminal - indent >= _MIN_COLUMNS
+    indent = indent if is_beside else 2 * _GAP
+    wrap = textwrap.TextWrapper(terminal - indent, break_long_words=False, break_on_hyphens=False)
+    for bold, row in [(True, header), *((None, row) for row in rows)]:
+        first = _line([row[column] for column in others], widths)
+        lines = [line for column in prose for line in wrap.wrap(row[column])]
+        if is_beside and lines:
+            first = first.ljust(indent) + lines.pop(0)
+        click.secho("\n".join([first, *(" " * indent + line for line in lines)]), bold=bold)
 
 
 def _terminal_columns() -> int:
@@ -59,11 +101,9 @@ def _terminal_columns() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _line(cells: Sequence[str], widths: list[int]) -> str:
-    fitted = [
-        printable(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)
-    ]
-    return (" " * _GAP).join(fitted).rstrip()
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+    return (" " * _GAP).join(padded).rstrip()
 
 
 def print_no_hits(nouns: str, answer: dict[str, Any], nearest: str | None) -> None:

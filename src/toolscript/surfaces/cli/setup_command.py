@@ -180,7 +180,7 @@ def _show(plan: _Plan) -> None:
         places = ", ".join(_place(each, server.name) for each in server.servers)
         rows.append([server.name, places, server.state, "; ".join(notes)])
     if rows:
-        print_table(("Server", "From", "State", "What is odd"), rows)
+        print_table(("Server", "From", "State", "What is odd"), rows, prose=(1, 3))
     else:
         titles = ", ".join(client.title for client in plan.files) or "any client"
         click.echo(f"no servers in the files of {titles}")
