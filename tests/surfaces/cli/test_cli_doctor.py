@@ -113,8 +113,9 @@ def test_reasons_and_advice_are_never_cut(cli: Cli, port: str, columns: int) -> 
     cli.configure(**{"long name": {"command": sys.executable, "args": ["-c", program]}})
     for command in (["doctor", "--port", port], ["list-servers"]):
         code = int(command[0] == "doctor")
-        terminal = {"columns": columns, "code": code}
-        shown = on_a_terminal(cli, *command, **terminal) if columns else cli(*command).stdout
+        shown = cli(*command).stdout
+        if columns:
+            shown = on_a_terminal(cli, *command, columns=columns, code=code)
         lines = re.sub(r"\x1b\[\d+m", "", shown).splitlines()
         read = " ".join(" ".join(lines).split())
         assert words.strip() in read

@@ -121,6 +121,7 @@ async def _pages(session: ClientSession) -> AsyncGenerator[tuple[dict[str, Any],
         if not cursor or cursor in seen:
             return
         seen.add(cursor)
+    raise UpstreamError(f"lists its tools on more than {MAX_PAGES} pages; its list may have no end")
 
 
 async def answers_listing(session: ClientSession) -> bool:
