@@ -57,7 +57,7 @@ class Listing(NamedTuple):
     tools: tuple[ToolSpec, ...]
     """The usable tools, as the server's configuration filters them."""
     rejected: tuple[str, ...]
-    """A line for each rejected tool and each filter that matches nothing."""
+    """A line for each rejected tool and each filter that matches nothing, and for pages unread."""
     fresh_s: float
     """For how many seconds the server says that the list is valid; 0 if it does not say."""
 
@@ -68,7 +68,9 @@ async def list_tools(session: ClientSession, spec: ServerSpec) -> Listing:
     rejected: list[str] = []
     lifetimes_ms: list[Any] = []
     free_bytes = MAX_SERVER_BYTES
+    more: Any = None
     async for rest, entries in _pages(session):
+        more = rest.get("nextCursor")
         lifetimes_ms.append(rest.get("ttlMs"))
         for entry in entries:
             try:
@@ -80,6 +82,8 @@ async def list_tools(session: ClientSession, spec: ServerSpec) -> Listing:
                 tools[tool.name] = tool
                 _mirror_arguments(session, tool)
             await anyio.lowlevel.checkpoint()
+    if more and len(lifetimes_ms) == MAX_PAGES:
+        rejected.insert(0, f"all past page {MAX_PAGES} of its list, which may have no end")
     rejected += _find_unmatched(spec, tools)
     usable = tuple(tool for name, tool in tools.items() if spec.offers(name))
     return Listing(usable, tuple(rejected), fresh_s(_version(session), lifetimes_ms))
@@ -121,7 +125,6 @@ async def _pages(session: ClientSession) -> AsyncGenerator[tuple[dict[str, Any],
         if not cursor or cursor in seen:
             return
         seen.add(cursor)
-    raise UpstreamError(f"lists its tools on more than {MAX_PAGES} pages; its list may have no end")
 
 
 async def answers_listing(session: ClientSession) -> bool:
