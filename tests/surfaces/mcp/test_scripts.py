@@ -229,9 +229,10 @@ def test_exec_runs_a_file_in_python_by_the_gateway(cli: Cli) -> None:
     done = cli("exec", "wrong.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert "line 1: No argument provided for required parameter `n`" in done.stderr
-    done = cli("exec", "count.py", "--class", "read")
-    assert done.returncode != 0
-    assert "--filter and --class are for TypeScript" in done.stderr
+    for flag, value in (("class", "read"), ("filter", "a"), ("timeout", "2"), ("memory", "64")):
+        done = cli("exec", "count.py", f"--{flag}", value)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"--{flag}: for TypeScript only" in done.stderr
 
 
 def test_scripts_are_off_unless_turned_on(tmp_path: Path) -> None:
@@ -239,11 +240,16 @@ def test_scripts_are_off_unless_turned_on(tmp_path: Path) -> None:
     cli.configure(s=Scripted(tmp_path)(tool("echo")))
     try:
         url = cli.start_gateway()
+        said = (
+            "scripts are off here; the user turns them on with: toolscript gateway start --scripts"
+        )
+        (tmp_path / "one.py").write_text("1")
+        assert cli("exec", "one.py").stderr.strip() == said
 
         async def work(client: Client) -> None:
             assert "run_script" not in [each.name for each in (await client.list_tools()).tools]
             done = await client.call_tool("run_script", {"script": "1"})
-            assert "scripts are off here" in done.content[0].text  # type: ignore[union-attr]
+            assert said in done.content[0].text  # type: ignore[union-attr]
 
         talk(f"{url}/mcp/search", work)
     finally:

@@ -37,8 +37,10 @@ def execute(file: Path, names: tuple[str, ...], tool_class: str | None, **flags:
     name, script = _read(file)
     client = gateway(flags)
     if file.suffix == ".py":
-        if names or tool_class:
-            raise InputError("--filter and --class are for TypeScript; leave them out for Python")
+        limits = {"--timeout": flags["exec_timeout_s"], "--memory": flags["exec_memory_mib"]}
+        given = {"--filter": names or None, "--class": tool_class, **limits}
+        if unfit := [flag for flag, value in given.items() if value is not None]:
+            raise InputError(f"{', '.join(unfit)}: for TypeScript only; leave it out for Python")
         with answering(client):
             return _run_python(client, script)
     parameters = [*(("filter", name) for name in names), ("compact", 1), ("json", 1)]

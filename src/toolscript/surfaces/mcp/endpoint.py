@@ -268,7 +268,8 @@ class ToolEndpoint:
 
     async def _run_script(self, arguments: _Raw, context: RequestContext) -> _Raw:
         if not self._app.scripts.is_offered:
-            raise UnknownNameError("scripts are off here; the user turns them on with --scripts")
+            advice = "the user turns them on with: toolscript gateway start --scripts"
+            raise UnknownNameError(f"scripts are off here; {advice}")
         await self._wait_for_new_servers(context)
         return await self.calls.run_script(arguments["script"], context)
 
