@@ -24,7 +24,7 @@ _ELSEWHERE = re.compile(
     r"|usage: .*|npm notice.*|(?:npm \S+ )?a complete log of this run .*"
     r"|note: run with .?RUST_BACKTRACE.*)"
 )
-"""A line that only says where the reason, or help, is to be found."""
+"""A line that has no reason, but points to one elsewhere, or to help."""
 _NPM = re.compile(r"npm (?:error|ERR!) (?!(?:code|errno|syscall|path|dest) )")
 """The first such line has npm's reason; advice follows it."""
 _UNSHOWN_CHARS = 4096

@@ -20,7 +20,7 @@ from toolscript.storage.atomic_files import may_exist, resolved
 from toolscript.storage.reversible_writes import replace_file
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
-from toolscript.surfaces.cli.output import held_of
+from toolscript.surfaces.cli.output import count_held
 from toolscript.text.display import counted, printable
 from toolscript.text.json_values import as_object
 
@@ -134,4 +134,4 @@ def _describe(server: dict[str, Any] | None) -> str:
         return "not used here; if its file is a project's, see: toolscript trust"
     state, error = server["state"], server["error"]
     tools = [counted(server["tools"], "tool")] if state in {"ready", "resting"} else []
-    return "; ".join(filter(None, [state, *tools, held_of(server), error, *server["switches"]]))
+    return "; ".join(filter(None, [state, *tools, count_held(server), error, *server["switches"]]))

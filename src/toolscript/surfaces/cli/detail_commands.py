@@ -7,7 +7,7 @@ import click
 from toolscript.surfaces.cli.connect import connected, gateway
 from toolscript.surfaces.cli.gateway_client import target
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import held_of, note, print_json, print_text
+from toolscript.surfaces.cli.output import count_held, note, print_json, print_text
 from toolscript.text.display import counted, printable
 from toolscript.text.wire_constants import REPAIRED
 from toolscript.types import SEPARATOR, as_id
@@ -66,5 +66,5 @@ def restart(server: str, **flags: Any) -> None:
     """Stop SERVER, which the gateway runs, and start it anew."""
     path = target("/servers/restart", [("server", server)])
     [answer] = gateway(flags).post(path, b"{}")["servers"]
-    tools = ", ".join(filter(None, [counted(answer["tools"], "tool"), held_of(answer)]))
+    tools = ", ".join(filter(None, [counted(answer["tools"], "tool"), count_held(answer)]))
     click.echo(printable(f"{answer['name']} is {answer['state']} with {tools}"))

@@ -13,7 +13,7 @@ from toolscript.surfaces.cli.options import (
 )
 from toolscript.surfaces.cli.output import (
     class_label,
-    held_of,
+    count_held,
     note,
     note_missing,
     print_answer,
@@ -64,7 +64,7 @@ def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **fl
     asked = [each for each in servers if server in {None, each["name"]}]
     missing = [each for each in map(_missing, asked) if each and (server or not each["isOff"])]
     note_missing("listed", missing)
-    for line in filter(None, map(held_of, asked)):
+    for line in filter(None, map(count_held, asked)):
         note(line)
     if notes:
         tools = [tool for tool in answer["tools"] if tool["notes"]]
@@ -99,7 +99,7 @@ def _row(server: dict[str, Any]) -> list[str]:
     problems = [server["error"]] if server["error"] else []
     problems += [*server["switches"], *server["unread"]]
     problems += [f"left out {line}" for line in server["rejected"]]
-    problems += filter(None, [held_of(server)])
+    problems += filter(None, [count_held(server)])
     tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""
     return [server["name"], server["state"], tools, server["transport"], "; ".join(problems)]
 

@@ -153,7 +153,7 @@ def note_missing(verb: str, servers: Sequence[dict[str, Any]]) -> None:
         note(f"{more} more servers were not {verb}; toolscript list-servers names them")
 
 
-def held_of(server: dict[str, Any]) -> str:
+def count_held(server: dict[str, Any]) -> str:
     """Returns how many tools of a server are held, and the command that shows why; or ""."""
     held, command = server["held"], shlex.join(["toolscript", "review", server["name"]])
     return f"{counted(held, 'tool')} held: {command}" if held else ""
