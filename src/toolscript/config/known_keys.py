@@ -79,7 +79,8 @@ FOREIGN_KEYS = frozenset(
     required scopes restart bundled extension sampling roots inputs isActive longRunning
     timeout connectionTimeout startup_timeout_ms sse_read_timeout keep_alive authentication
     name displayName display_name title description note notes comment id icon iconUrl
-    logo logoUrl faviconUrl homepage repository author license gallery version tags category provider metadata
+    logo logoUrl faviconUrl homepage repository author license gallery version tags category
+    provider metadata
     """.split()  # noqa: SIM905 - a list of words reads best as words
 ) | {*BEARER_KEYS, *REQUEST_KEYS}
 """Keys that other clients read in a server's entry: Claude Code, Cursor, VS Code, Windsurf, Cline,
