@@ -119,10 +119,45 @@ def test_a_file_of_variables_counts_before_the_environment(tmp_path: Path) -> No
     assert spec.args == ("own",)
     project = {"command": "x", "envFile": "${workspaceFolder}/.env"}
     assert server("it", project, {}, tmp_path, tmp_path).env["A"] == "1"
-    (tmp_path / ".env").write_text("A=1\ns3cret\n", "utf-8")
-    with pytest.raises(EntryError) as caught:
-        server("it", entry, {}, None, tmp_path)
-    assert str(caught.value) == f"envFile: line 2 of {tmp_path / '.env'} is not NAME=value"
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("abc # c", "abc"),
+        ("abc\t#c", "abc"),
+        ("a#b", "a#b"),
+        ("#fff", "#fff"),
+        (" # c", ""),
+        ('"a # b" # c', "a # b"),
+        ("'a # b'# c", "a # b"),
+        ("`a'\"b`", "a'\"b"),
+        ('{"a": "# b"} # c', '{"a": "# b"}'),
+        (r'"a\nb\r\t"', "a\nb\r\\t"),
+        (r"'a\nb'", r"a\nb"),
+        (r"a\nb", r"a\nb"),
+        ('"a" # "b"', "a"),
+        (r'"a\"b"', r"a\"b"),
+        ('"', '"'),
+        ("", ""),
+        pytest.param('"' + "\\" * 50_000, '"' + "\\" * 50_000, id="long"),
+    ],
+)
+def test_a_value_is_read_as_vs_code_reads_it(tmp_path: Path, written: str, value: str) -> None:
+    """But for a ``#`` within a word, which begins no comment: passwords have it."""
+    (tmp_path / ".env").write_bytes(f"A={written}\r\nB.c-1:{written}\r".encode())
+    spec = server("it", {"command": "x", "envFile": ".env"}, {}, None, tmp_path)
+    assert spec.env == {"A": value, "B.c-1": value}
+
+
+def test_a_line_that_cannot_be_read_stops_no_server(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("s3cret\nA=1\nB=\0\n" + "=x\n" * 9, "utf-8")
+    notes: list[str] = []
+    entry = {"command": "x", "envFile": ".env"}
+    assert server("it", entry, {}, None, tmp_path, notes=notes).env == {"A": "1"}
+    assert notes == [
+        f"envFile: not NAME=value, so not read: line 1, 3, 4, 5, 6, … of {tmp_path / '.env'}"
+    ]
 
 
 @pytest.mark.parametrize("key", UNREAD_KEYS)

@@ -409,7 +409,7 @@ def test_a_project_has_to_be_named_and_gives_no_rights(cli: Cli) -> None:
 def test_a_projects_server_still_means_its_project(cli: Cli) -> None:
     furnish(cli.home)
     shop = cli.home / "shop"
-    (shop / ".env").write_text("KEY=from-the-project\n", "utf-8")
+    (shop / ".env").write_text("KEY=from-the-project # a comment\nno variable\n", "utf-8")
     script = f'echo "$0 $KEY $ROOT" > {cli.home}/got; exec {cli.home}/bin/server own'
     entry = {
         "command": "sh",
@@ -420,8 +420,11 @@ def test_a_projects_server_still_means_its_project(cli: Cli) -> None:
     (shop / ".vscode/mcp.json").write_text(json.dumps({"servers": {"own": entry}}), "utf-8")
     done = cli("setup", "--yes", "--client", "vscode-workspace", cwd=shop)
     assert done.returncode == 0, done.stderr
-    states = [server["state"] for server in cli.json("list-servers", "--refresh")["servers"]]
-    assert states in (["ready"], ["resting"])
+    skipped = f"envFile: not NAME=value, so not read: line 2 of {shop}/.env"
+    assert skipped in done.stdout
+    [server] = cli.json("list-servers", "--refresh")["servers"]
+    assert server["state"] in {"ready", "resting"}
+    assert server["unread"] == [skipped]
     got = (cli.home / "got").read_text("utf-8")
     assert got == f"{shop}/data from-the-project {shop}\n"
 

@@ -108,7 +108,7 @@ def read_servers(
             is_off = is_listed_off
             try:
                 is_off |= read(raw).disabled
-                spec = read(entry)
+                spec = read(entry, notes=notes)
             except EntryError as mistake:
                 unread = ServerSpec(name=keys[-1], transport="stdio", disabled=True)
                 spec, notes = (unread, notes) if is_off else (None, [str(mistake)])

@@ -50,6 +50,8 @@ from toolscript.types import (
 MAX_TIMEOUT_S = 86_400
 MAX_PORT = 65_535
 MAX_CONCURRENT = 10_000
+_MAX_LINES = 5
+"""Maximum number of lines that a note names."""
 RESULT_LIMITS = 4_000, 1_000_000
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
@@ -101,6 +103,8 @@ class Entry:
     """The names of the stored secrets that the values name."""
     folder: Path = Path()
     """The folder of the file."""
+    notes: list[str] = field(default_factory=list[str])
+    """Collects a line for each thing that is not read."""
 
     def text(self, key: str) -> str:
         """Returns the string at this key; empty without the key."""
@@ -213,6 +217,7 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     secret_version: Callable[[str], str] = lambda _: "",
     *,
     switch: bool | None = None,
+    notes: list[str] | None = None,
 ) -> ServerSpec:
     """Returns the server that an entry describes.
 
@@ -224,6 +229,7 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
         folder: The folder of the file.
         secret_version: Returns the version of a stored secret; see `SecretStore.version`.
         switch: Whether the user has turned it on or off, whatever the entry says; None if neither.
+        notes: Collects a line for each thing in its files that is not read.
 
     Raises:
         EntryError: The entry is wrong.
@@ -232,7 +238,9 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     _check_name(name)
     if not isinstance(raw, dict):
         raise EntryError(f"the entry is {_show(raw)}; expected an object with command or url")
-    reader = Entry(rewrite(cast("dict[str, Any]", raw)), environ, folder=folder)
+    collected: list[str] = [] if notes is None else notes
+    entry = rewrite(cast("dict[str, Any]", raw))
+    reader = Entry(entry, environ, folder=folder, notes=collected)
     if not switch and (switch is False or _is_off(reader)):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
@@ -423,9 +431,12 @@ def _environment(reader: Entry, base: Path | None, folder: Path) -> dict[str, st
         )
     path = folder / expanded(stated.replace(PROJECT, str(base)))
     try:
-        from_file = read_env_file(path) if stated else {}
+        from_file, odd = read_env_file(path) if stated else ({}, ())
     except ConfigSyntaxError as mistake:
         raise EntryError(f"envFile: {mistake}") from None
+    if odd:
+        lines = ", ".join(map(str, odd[:_MAX_LINES])) + (", …" if len(odd) > _MAX_LINES else "")
+        reader.notes.append(f"envFile: not NAME=value, so not read: line {lines} of {path}")
     return {**passed, **from_file, **reader.mapping("env")}
 
 

@@ -222,12 +222,15 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
     rules: list[PermissionRule] = []
     entries = entries_of(path, document)
     own: dict[str, tuple[str, ...]] = {}
+    notes: dict[str, list[str]] = {}
     for name, raw in entries.items():
         if _is_comment(name, raw):
             continue
         try:
             switch = switch_of(switches, name)
-            spec = server(name, raw, environ, base, path.parent, version, switch=switch)
+            notes[name] = [*_describe(as_object(raw))]
+            place = environ, base, path.parent, version
+            spec = server(name, raw, *place, switch=switch, notes=notes[name])
             if is_itself(spec, environ):
                 spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
             _check_name(spec)
@@ -246,7 +249,7 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
         (path,),
         tuple(servers),
         tuple(problems),
-        {name: (*_describe(entries[name]),) for name in running} | own,
+        {name: (*map(encodable, notes[name]),) for name in running} | own,
         permissions=((*_permissions(path, document), *rules),),
         profiles=_profiles(path, document),
         key_problems=lines,
@@ -260,7 +263,7 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
 def _describe(entry: dict[str, Any]) -> Iterator[str]:
     yield from describe_unread(entry)
     if keys := unknown(entry):
-        yield encodable(f"not known, so not read: {listed(keys)}")
+        yield f"not known, so not read: {listed(keys)}"
 
 
 def _no_version(secret: str) -> str:
