@@ -30,6 +30,8 @@ from toolscript.storage.atomic_files import expanded
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads further."""
 _MAX_QUOTED_CHARS = 60
+_MAX_SHOWN = 10**15
+"""Greater upper bounds are those of the machine, and are not shown."""
 """Characters of a wrong value that a message quotes."""
 _BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -69,7 +71,8 @@ class Option:
             raise RangeError(f"{source} is {shown!r}; choose one of {', '.join(self.choices)}")
         if self.bounds and not self.bounds[0] <= value <= self.bounds[1]:
             low, high = self.bounds
-            raise RangeError(f"{source} is {shown}; it must be from {low:g} to {high:g}")
+            allowed = f"at least {low:g}" if high > _MAX_SHOWN else f"from {low:g} to {high:g}"
+            raise RangeError(f"{source} is {shown}; it must be {allowed}")
         if self.schemes and value is not None and not value.casefold().startswith(self.schemes):
             expected = " or ".join(f"{scheme}…" for scheme in self.schemes)
             raise RangeError(f"{source} is {_without_login(value)!r}; expected {expected}")

@@ -1,9 +1,12 @@
 """The HTTP surface, knocked at over sockets: a gateway process with two scripted servers."""
 
 import contextlib
+import gzip
 import json
 import socket
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -291,6 +294,26 @@ def test_a_method_that_is_not_answered(gateway: Gateway, method: str) -> None:
     status, value = fetch(gateway.url, "/search", {"q": "x"}, method=method)
     assert status == 405
     assert f"{method} is not answered at /search" in value["error"]
+
+
+@pytest.mark.requirement("http:others")
+def test_bodies_and_bounds_that_cannot_be_read_are_told_plainly(gateway: Gateway) -> None:
+    """http:others: a compressed body, a call without a name, a bound that only a program has."""
+    sent = {"Content-Type": "application/json"}
+    packed = gzip.compress(b"{}")
+    status, value = fetch(gateway.url, "/message", method="POST", headers=sent, body=packed)
+    assert (status, value["error"]) == (
+        400,
+        "the body is not JSON: it is compressed; send it as it is",
+    )
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}'
+    _, value = fetch(gateway.url, "/message", method="POST", headers=sent, body=body)
+    assert value["error"]["message"] == "name is None; send a text"
+    assert gateway.refusal("/activity", before=0) == (400, "before is 0; it must be at least 1")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{gateway.url}/search?q=x", b"")  # noqa: S310 - our own
+    refused.value.close()
+    assert set(refused.value.headers["allow"].split(", ")) == {"GET", "HEAD"}
 
 
 @pytest.mark.requirement("http:others")

@@ -24,6 +24,7 @@ SMALL_BODY_BYTES = 16 * 1024
 """A body of at most so many bytes is read however much others send; connections are bounded."""
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,8 @@ def _decode(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body is not JSON: {error}") from None
+        why = "it is compressed; send it as it is" if data.startswith(_GZIP) else str(error)
+        raise InputError(f"the body is not JSON: {why}") from None
 
 
 def _name_kind(value: object) -> str:

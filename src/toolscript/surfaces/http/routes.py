@@ -438,7 +438,7 @@ def _http_error(request: Request, problem: Exception) -> Response:
         404: f"there is nothing at {path}; {places}; there are {known}",
         405: f"{request.method} is not answered at {path}; use {use}",
     }.get(status, getattr(problem, "detail", str(problem)))
-    return refusal(status, text)
+    return refusal(status, text, headers=headers)
 
 
 def _answer_fault(request: Request, problem: Exception) -> Response:

@@ -33,6 +33,7 @@ from toolscript.surfaces.mcp.request_context import (
     Exposure,
     RequestContext,
     arguments_of,
+    name_of,
     read_search,
 )
 from toolscript.surfaces.mcp.task_ids import TaskIds
@@ -146,7 +147,7 @@ class ToolEndpoint:
         `RefusedError` for a server's own refusal and `UnknownNameError` for a
         name that is neither a meta tool's nor a server's tool's.
         """
-        name, arguments = str(params.get("name")), arguments_of(params)
+        name, arguments = name_of(params), arguments_of(params)
         is_meta = name in _OFFERED[self.exposure]
         try:
             if not is_meta:

@@ -15,7 +15,7 @@ import anyio
 
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
-from toolscript.surfaces.mcp.request_context import RequestContext, arguments_of
+from toolscript.surfaces.mcp.request_context import RequestContext, arguments_of, name_of
 from toolscript.surfaces.mcp.result_truncation import RESULTS
 from toolscript.surfaces.mcp.stored_results import StoredResults
 from toolscript.surfaces.mcp.ui_pages import (
@@ -70,7 +70,7 @@ class PromptsAndResources:
 
     async def get_prompt(self, params: _Raw, context: RequestContext) -> _Raw:
         """Gets a prompt from its server."""
-        server, name = split_tool_id(str(params.get("name")))
+        server, name = split_tool_id(name_of(params))
         self._check(server, context.grant)
         own = {"name": name, "arguments": arguments_of(params), **context.more}
         return await self._request(server, "prompts/get", own, context)

@@ -49,6 +49,14 @@ class RequestContext:
         return self.holder or self.session.id, self.grant
 
 
+def name_of(params: _Raw) -> str:
+    """Returns the ``name`` of a request; raises `ArgumentsError` if it is no text."""
+    name = params.get("name")
+    if not isinstance(name, str):
+        raise ArgumentsError(f"name is {repr(name)[:60]}; send a text")
+    return name
+
+
 def arguments_of(params: _Raw) -> _Raw:
     """Returns the ``arguments`` of a request; raises `ArgumentsError` for any but an object."""
     arguments = params.get("arguments", {})
