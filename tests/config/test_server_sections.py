@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.config.server_sections import entries_of
+from toolscript.config.server_sections import entries_of, keys_of
 from toolscript.errors import ConfigSyntaxError
 
 A, B = {"command": "a"}, {"command": "b"}
@@ -25,6 +25,7 @@ PATH = Path("c.json")
         ({"mcp_servers": {"a": A}}, {"a": A}),
         ({"mcp": {"a": A}}, {"a": A}),
         ({"mcp": {"servers": {"a": A}, "inputs": []}}, {"a": A}),
+        ({"mcp.servers": {"a": A}, "mcp.inputs": []}, {"a": A}),
         ({"mcp": {"serverCommand": "x"}, "mcpServers": {"a": A}}, {"a": A}),
         ({"skills": []}, {}),
         ({"mcpServers": {"a": A, "b": B}, "disabledMcpServers": ["a"]}, {"a": OFF, "b": B}),
@@ -61,3 +62,9 @@ def test_what_cannot_be_read_whole_is_refused(document: dict[str, Any], message:
     with pytest.raises(ConfigSyntaxError) as caught:
         entries_of(PATH, document)
     assert str(caught.value).startswith(message)
+
+
+def test_the_keys_on_the_way_to_an_entry() -> None:
+    """A dot is part of a key, or between two."""
+    assert keys_of({"mcp.servers": {"a": A}}) == {"a": ("mcp.servers", "a")}
+    assert keys_of({"mcp": {"servers": {"a": A}}}) == {"a": ("mcp", "servers", "a")}

@@ -395,6 +395,34 @@ def test_the_section_is_spelled_as_clients_spell_it(tmp_path: Path, section: str
     assert names(load_config(path, tmp_path, {})) == ["time"]
 
 
+@pytest.mark.parametrize(
+    ("entry", "field", "value"),
+    [
+        ({"command": "  /bin/x \n"}, "command", "/bin/x"),
+        ({"command": " ~/x"}, "command", str(Path("~/x").expanduser())),
+        ({"url": " http://h/mcp "}, "url", "http://h/mcp"),
+        ({"serverUrl": "${ADDRESS}"}, "url", "http://h/mcp"),
+    ],
+)
+def test_blanks_around_a_command_or_an_address_count_for_nothing(
+    tmp_path: Path, entry: dict[str, Any], field: str, value: str
+) -> None:
+    """They are pasted with it, and no message would show them."""
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"mcpServers": {"it": entry}}), "utf-8")
+    config = load_config(path, tmp_path, {"ADDRESS": "\thttp://h/mcp\n"})
+    assert [getattr(each, field) for each in config.servers] == [value], config.problems
+
+
+def test_yaml_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("mcpServers:\n  a: {command: x}\n", "utf-8")
+    with pytest.raises(ConfigSyntaxError, match="is YAML, which is not read; write it as JSON"):
+        load_config(path, tmp_path, {})
+    path.write_text('{"mcpServers": {"a": {"command": "x"}}}', "utf-8")
+    assert names(load_config(path, tmp_path, {})) == ["a"]
+
+
 # Mistakes
 
 MISTAKES: list[tuple[str, Any, str]] = [
@@ -460,7 +488,10 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("it", {"command": "x", "resultLimit": {"a*": "x"}}, "a* is 'x'; expected a number of char"),
     ("it", {"url": "ftp://h"}, "url is 'ftp://h'; expected http://… or https://…"),
     ("it", {"url": 5}, "url is 5; expected a string"),
-    ("it", {"type": "http"}, "url is ''; expected http://… or https://…"),
+    ("it", {"url": ""}, "neither command nor url is given"),
+    ("it", {"type": "http"}, "type is 'http', but no url is given (found type)"),
+    ("it", {"type": "sse", "command": "x"}, "type is 'sse', but no url is given (found command, t"),
+    ("it", {"transport": "stdio", "url": "http://h"}, "transport is 'stdio', but no command is"),
     ("it", {"url": "http://h", "headers": "x"}, "headers is 'x'; expected an object of strings"),
     ("it", {"url": "http://h", "oauth": "x"}, "oauth is 'x'; expected an object"),
     ("it", {"url": "http://h", "oauth": {"id": "x"}}, "oauth has no clientId (found id); leave"),
@@ -849,7 +880,8 @@ def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
         (b'{"mcpServers": {"a": ' + b"9" * 5000 + b"}}", "cannot be read"),
         (b'{"mcpServers": ' + b"[" * 100_000, "is nested too deeply"),
         (b" " * (MAX_FILE_BYTES + 1), f"has {MAX_FILE_BYTES + 1} bytes; at most"),
-        (b"", "is not valid JSON: line 1, column 1"),
+        (b"", "is empty; expected {"),
+        (b"\xef\xbb\xbf \n", "is empty; expected {"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

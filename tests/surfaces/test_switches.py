@@ -148,7 +148,10 @@ def test_what_does_not_exist_is_refused_with_the_nearest_names(site: Cli, verb: 
         site, verb, "one__dwn"
     )
     assert "no server is called 'n'" in refused(site, verb, "n__*")
+    assert "no server is called 'nothere'; see: " in refused(site, verb, "nothere")
     assert not [*site.home.rglob("switches-*.json")]
+    said(site, "disable", "one__down")
+    assert refused(site, verb, "one__dwn").count("one__down") == 1
 
 
 def test_switches_hold_without_a_gateway(cli: Cli, scripted: Scripted) -> None:

@@ -127,13 +127,14 @@ def _entries(
     if not any(key in document for key in known_keys.SECTIONS):
         return
     merged = entries_of(path, document)
-    for section, servers in sections_of(document):
+    for keys, servers in sections_of(document):
         if not isinstance(servers, dict):
+            section = ".".join(keys)
             raise ConfigSyntaxError(f"{path}: {section} is a list; make it an object by name")
         for name, raw in cast("dict[str, Any]", servers).items():
             if isinstance(raw, dict):  # else it is a comment
                 entry = cast("dict[str, Any]", raw)
-                yield (*section.split("."), name), entry, entry != merged[name]
+                yield (*keys, name), entry, entry != merged[name]
 
 
 def convert(

@@ -47,9 +47,12 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigSyntaxError(f"{path} is not valid TOML: {error}") from None
     except json.JSONDecodeError as error:
-        raise ConfigSyntaxError(
-            f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from None
+        problem = f"is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        if not data.removeprefix(codecs.BOM_UTF8).strip():
+            problem = f"is empty; expected {EXAMPLE}"
+        elif path.suffix in {".yaml", ".yml"}:
+            problem = "is YAML, which is not read; write it as JSON or TOML"
+        raise ConfigSyntaxError(f"{path} {problem}") from None
     except RecursionError:
         raise _too_deep(path) from None
     except ValueError as error:  # no Unicode, or a number of thousands of digits

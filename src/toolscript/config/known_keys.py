@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from toolscript.text.display import encodable, printable
 
-SECTIONS = ("mcpServers", "servers", "mcp", "context_servers", "mcp_servers")
+SECTIONS = ("mcpServers", "servers", "mcp", "context_servers", "mcp_servers", "mcp.servers")
 """The field's, and those of VS Code, opencode, Zed and Codex. All that a file has are read."""
 SWITCHED_OFF_KEYS = ("disabledMcpServers", "disabledMcpjsonServers")
 """Claude Code's lists of servers that are off, beside the section."""
@@ -132,7 +132,8 @@ def _is_marked(key: str) -> bool:
 
 def _nearest(key: str, known: Iterable[str]) -> str:
     """Returns the known key that a key may be a misspelling of; empty for none."""
-    wrong, nearest = min((_difference(_plain(key), _plain(each)), each) for each in known)
+    near = ((_difference(_plain(key), _plain(each)), "." in each, each) for each in known)
+    wrong, _, nearest = min(near)
     return nearest if wrong <= (2 if len(nearest) >= _LONG_CHARS else 1) else ""
 
 

@@ -248,7 +248,7 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
         raise EntryError(mistake)
     reader.own = _environment(reader, base, folder)
     url_key = next((key for key in URL_KEYS if key in reader.raw), "url")
-    transport = _transport(reader, reader.text(url_key))
+    transport = _transport(reader, reader.text(url_key).strip(), url_key)
     try:
         repairs = read_repairs(reader.raw.get("tools"))
     except RepairError as mistake:
@@ -339,12 +339,15 @@ def _check_name(name: str) -> None:
         raise EntryError("the name has characters that cannot be shown; rename the server")
 
 
-def _transport(reader: Entry, url: str) -> Transport:
+def _transport(reader: Entry, url: str, url_key: str) -> Transport:
     key, stated = _read_type(reader)
     if stated:
         known = _TRANSPORTS.get(stated.casefold())
         if known is None:
             raise EntryError(f"{key} is {reader.written(key)}; expected stdio, http or sse")
+        if (needed := "command" if known == "stdio" else url_key) not in reader.raw:
+            found = f"found {listed(reader.raw)}"
+            raise EntryError(f"{key} is {reader.written(key)}, but no {needed} is given ({found})")
         return known
     if url and "command" in reader.raw:
         raise EntryError("both command and url are given; keep the one that is meant")
@@ -400,8 +403,8 @@ def _instances(reader: Entry, transport: Transport) -> Instances:
 
 def _process(reader: Entry, base: Path | None) -> dict[str, Any]:
     """Returns the fields of a server that is a process."""
-    command = reader.text("command")
-    if not command.strip():
+    command = reader.text("command").strip()
+    if not command:
         raise EntryError("command is empty; expected the program that starts the server")
     stated = reader.text("cwd")
     directory = (base or Path()) / expanded(stated) if stated else base
@@ -442,7 +445,7 @@ def _environment(reader: Entry, base: Path | None, folder: Path) -> dict[str, st
 
 def _remote(reader: Entry, url_key: str) -> dict[str, Any]:
     """Returns the fields of a server that has an address."""
-    url = reader.text(url_key)
+    url = reader.text(url_key).strip()
     if not re.match(r"https?://[^\s/]", url):
         written = reader.written(url_key)
         raise EntryError(f"{url_key} is {written}; expected http://… or https://…")

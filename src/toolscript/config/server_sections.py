@@ -29,7 +29,8 @@ def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     """
     entries: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for place, section in sections_of(document):
+    for keys, section in sections_of(document):
+        place = ".".join(keys)
         for name, entry in _by_name(path, place, section):
             if name in entries and entries[name] != entry:
                 raise ConfigSyntaxError(
@@ -50,25 +51,25 @@ def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
 def keys_of(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """Returns the keys on the way to each entry of a file by name; not to those in lists."""
     return {
-        name: (*place.split("."), name)
-        for place, section in sections_of(document)
+        name: (*keys, name)
+        for keys, section in sections_of(document)
         for name in as_object(section)
     }
 
 
-def sections_of(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields each section with its key; that of a nested one has a dot."""
+def sections_of(document: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields each section with the keys on the way to it."""
     for key in SECTIONS:
         section = document.get(key)
         if key != "mcp" or not isinstance(section, dict):
             if key in document:
-                yield key, section
+                yield (key,), section
             continue
         members = cast("dict[str, Any]", section)
         if isinstance(members.get("servers"), dict | list):  # in the settings of VS Code
-            yield "mcp.servers", members["servers"]
+            yield ("mcp", "servers"), members["servers"]
         else:  # in opencode, where the values are entries, and Gemini's options are none
-            yield key, {n: each for n, each in members.items() if isinstance(each, dict)}
+            yield (key,), {n: each for n, each in members.items() if isinstance(each, dict)}
 
 
 def _by_name(path: Path, place: str, section: Any) -> list[tuple[str, Any]]:

@@ -163,7 +163,8 @@ def find_near_held(
 
 def held_message(held: HeldTool) -> str:
     """Returns the message for a caller of a held tool."""
-    return f"{held.tool.id} is held: {held.why}; its owner approves it with: toolscript review"
+    decides = "its owner sees why with toolscript review, and approves it with toolscript approve"
+    return f"{held.tool.id} is held: {held.why}; {decides}"
 
 
 class RecentChange(msgspec.Struct, frozen=True):

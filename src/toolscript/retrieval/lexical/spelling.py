@@ -16,6 +16,8 @@ _MANY, _MANY_ALIKE = 5_000, 600
 """Among more words than these, and more of about the length, signatures save time."""
 _LETTERS, _TIMES, _PAIRS = 32, 8, 256
 _CHUNK = 20_000
+_NEAR = 65
+"""Of 100: any two of a long name's letters in another order are some 60."""
 
 Bits = NDArray[np.uint64]
 
@@ -142,7 +144,8 @@ class Spellings:
 
 def not_known(kind: str, name: str, known: Iterable[str], instead: str) -> str:
     """Returns a message about a name that no ``kind`` has: the nearest names, or ``instead``."""
-    near = process.extract(name, known, scorer=fuzz.WRatio, limit=3, score_cutoff=60)
+    names = [*dict.fromkeys(known)]
+    near = process.extract(name, names, scorer=fuzz.WRatio, limit=3, score_cutoff=_NEAR)
     nearest = ", ".join(found for found, _, _ in near)
     advice = f"the nearest are: {nearest}" if nearest else instead
     return f"no {kind} is called {printable(name, 100)!r}; {advice}"
