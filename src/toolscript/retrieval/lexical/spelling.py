@@ -17,7 +17,7 @@ _MANY, _MANY_ALIKE = 5_000, 600
 _LETTERS, _TIMES, _PAIRS = 32, 8, 256
 _CHUNK = 20_000
 _NEAR = 65
-"""Of 100: any two of a long name's letters in another order are some 60."""
+"""A likeness, of 100 at most; short names have some 60 with a longer one by chance."""
 
 Bits = NDArray[np.uint64]
 
