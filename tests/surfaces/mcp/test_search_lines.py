@@ -81,7 +81,8 @@ def test_a_weak_fit_and_what_was_not_searched_say_what_to_do() -> None:
     assert verdict == "fit: weak. Other words may help: the action and the object."
     assert missing.startswith("not searched: mail (")
     assert missing.endswith("; the user sees more with: toolscript doctor")
-    assert lines(spec("x"), 0.9)[0] == "fit: good"
+    [verdict, _, missing] = lines(spec("x"), 0.9, failed)
+    assert (verdict, missing) == ("fit: good", "not searched: mail")
 
 
 def test_what_a_model_reads_of_the_list_is_short() -> None:

@@ -47,7 +47,8 @@ def of_tools(query: str, found: Found, names: Mapping[str, str]) -> str:
         said.update(tool_id(server, document.name) for server in twins)
         lines.append(_tool(found.tools[document.id], names[document.id], twins))
     held = [held_line(result.held)] if result.held else []
-    more = [*_unknown_names(query, result.hits), *_describe_missing(found.missing or ()), *held]
+    missing = _describe_missing(found.missing or (), is_brief=_is_good(result))
+    more = [*_unknown_names(query, result.hits), *missing, *held]
     return "\n".join([_verdict(result, "tool"), *lines, *_write_degraded(result), *more])
 
 
@@ -58,8 +59,12 @@ def of_skills(result: SearchResult) -> str:
     return "\n".join([_verdict(result, "skill"), *lines, *_write_degraded(result), *held])
 
 
+def _is_good(result: SearchResult) -> bool:
+    return bool(result.hits) and result.hits[0].score >= GOOD_CONFIDENCE
+
+
 def _verdict(result: SearchResult, noun: str) -> str:
-    if result.hits and result.hits[0].score >= GOOD_CONFIDENCE:
+    if _is_good(result):
         return "fit: good"
     nearest = [
         f"{printable(hit.document.parent_id or hit.document.id, 128)} {hit.score:.2f}"
@@ -111,9 +116,14 @@ def _unknown_names(query: str, hits: Sequence[Hit]) -> list[str]:
     return [f"no tool is called {', '.join(first_lines(unknown, _MAX_MISSING))}"] if unknown else []
 
 
-def _describe_missing(missing: Sequence[ServerStatus]) -> list[str]:
-    """Returns the line about the servers that were not searched, and why; none without any."""
-    rows = [f"{s.name} ({printable(s.obstacle, _MAX_WHY)})" for s in missing]
-    rows = first_lines(rows, _MAX_MISSING, "{} more")
-    advice = "the user sees more with: toolscript doctor"
-    return [f"not searched: {', '.join(rows)}; {advice}"] if rows else []
+def _describe_missing(missing: Sequence[ServerStatus], *, is_brief: bool) -> list[str]:
+    """Returns the line about the servers that were not searched; none without any.
+
+    Only an answer that is not good says why: a model with a good tool need not read it.
+    """
+    rows = [
+        s.name if is_brief else f"{s.name} ({printable(s.obstacle, _MAX_WHY)})" for s in missing
+    ]
+    shown = f"not searched: {', '.join(first_lines(rows, _MAX_MISSING, '{} more'))}"
+    advice = "" if is_brief else "; the user sees more with: toolscript doctor"
+    return [shown + advice] if rows else []
