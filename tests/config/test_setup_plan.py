@@ -85,6 +85,33 @@ def test_secrets_are_found_in_unreadable_entries_too() -> None:
     assert "calendar" not in found
 
 
+@pytest.mark.parametrize(
+    ("entry", "shown"),
+    [
+        ({"type": "remote", "url": "https://mcp.example.com/mcp", "headers": {"X": KEY}}, "remote"),
+        ({"command": ["docker", "run", "-i", "-e", "API_KEY", "mcp/brave-search"]}, "mcp/brave"),
+        ({"command": ["docker", "run", "--env", "A_TOKEN", "ghcr.io/github/server"]}, "ghcr.io"),
+    ],
+)
+def test_types_and_images_are_no_secrets(entry: dict[str, Any], shown: str) -> None:
+    found = {*find_secrets(servers("opencode", json.dumps({"a": entry})))}
+    assert not [text for text in found if shown in text]
+    assert (KEY in found) == ("headers" in entry)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "env": {"type": "hunter22", "command": "hunter22", "cwd": "hunter22"}},
+        {"command": ["docker", "run", "-e", "A_KEY=hunter22", "mcp/x"]},
+        {"command": ["docker", "run", "mcp/x", "--api-key", "hunter22"]},
+        {"command": ["x", "-e", "A_KEY", "hunter22"]},
+    ],
+)
+def test_a_secret_in_an_odd_place_is_one(entry: dict[str, Any]) -> None:
+    assert "hunter22" in {*find_secrets(servers("opencode", json.dumps({"a": entry})))}
+
+
 def test_variables_are_no_secrets() -> None:
     """What a file's diff shows of them is their names."""
     headers = {"Authorization": "Bearer ${input:token}", "X-Key": "${env:KEY:-standard1}"}

@@ -213,6 +213,8 @@ def _in_more(data: bytes) -> dict[str, str]:
 
 
 UNKNOWN: dict[str, tuple[str, str]] = {
+    "braces": ('{"password":"true},{"}', "true},{"),
+    "flow": ("{password:true,token:hunter22}", "hunter22"),
     "GitHub": (f"bad credentials for {GITHUB}", GITHUB),
     "OpenAI": ("Incorrect API key provided: sk-proj-abc123DEF456ghi789", "abc123DEF456ghi789"),
     "Slack": ("xoxb-123456789012-abcdefGHIJKL rejected", "123456789012-abcdefGHIJKL"),
@@ -243,6 +245,7 @@ UNKNOWN: dict[str, tuple[str, str]] = {
 """Secrets that no configuration states: a line, and what of it must not be shown."""
 
 READABLE = (
+    '[{"id":"key","password":true},{"type":"promptString","password":null}]',
     "No module named mcp_server_time",
     "ModuleNotFoundError: No module named 'numpy'",
     "listen tcp 127.0.0.1:8080: bind: address already in use",

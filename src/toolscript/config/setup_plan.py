@@ -18,7 +18,12 @@ from toolscript.config.known_keys import SECTIONS, URL_KEYS
 from toolscript.config.variables import has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.json_values import as_list, as_object
-from toolscript.text.secret_detection import argument_secrets, named_secrets, url_secrets
+from toolscript.text.secret_detection import (
+    argument_secrets,
+    named_secrets,
+    program_indexes,
+    url_secrets,
+)
 from toolscript.text.secret_shapes import AUTH_SCHEMES, SECRET_NAME
 
 _WORD = re.compile(r"[A-Za-z]+(?:[-_][A-Za-z]+)*")
@@ -26,6 +31,8 @@ _VARIABLE = re.compile(
     r"(?i)(?:(?:bearer|basic|token) )?(?:\$\{(?:(?!:-)[^{}])+\}|\{(?:env|file):[^{}]+\})"
 )
 """A value that only names a secret; a default would be one."""
+_NO_SECRETS = {"args", "command", "cwd", "type", "transport", "protocol"}
+"""Keys of an entry whose values as a whole are no secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,17 +248,21 @@ def find_secrets(servers: Iterable[ClientServer]) -> Iterator[str]:
 
 
 def _values(servers: Iterable[ClientServer]) -> Iterator[str]:
-    """Yields the values in servers' entries, but no plain word among arguments."""
+    """Yields the values in servers' entries, but no program or plain word among arguments."""
     for server in servers:
         words = [str(word) for word in as_list(server.entry.get("args"))]
         command = str(server.entry.get("command"))
         yield from (each for each in argument_secrets(words, command) if not _WORD.fullmatch(each))
-        for flag, value in pairwise(words):
-            yield from named_secrets(flag, value) if SECRET_NAME.search(flag) else ()
-        waiting: list[tuple[str, Any]] = [(k, v) for k, v in server.entry.items() if k != "args"]
+        programs = {*program_indexes(command, words)}  # docker run -e KEY image
+        for index, (flag, value) in enumerate(pairwise(words), 1):
+            is_named = SECRET_NAME.search(flag) and index not in programs
+            yield from named_secrets(flag, value) if is_named else ()
+        waiting: list[tuple[str, Any]] = [
+            (key, value) for key, value in server.entry.items() if key not in _NO_SECRETS
+        ]
         while waiting:
             key, value = waiting.pop()
             if isinstance(value, dict):
                 waiting += cast("dict[str, Any]", value).items()
-            elif isinstance(value, str) and key not in {"command", "cwd"}:
+            elif isinstance(value, str):
                 yield from (*url_secrets(value), *named_secrets(key, value))

@@ -145,7 +145,7 @@ _SAID = frozenset(
 
 def _blank_value(match: re.Match[str]) -> str:
     quoted = match["value"][0] if match["value"][0] in "\"'" else ""
-    value = match["value"][len(quoted) :].strip(" .,)}]")
+    value = match["value"][len(quoted) :].strip(" .,)}]" if quoted else " .,)}]{[")  # of JSON
     plain = not match["sure"] and re.fullmatch(r"[A-Za-z]{0,20}|\d{1,7}|\W*", value)
     if plain or value.casefold() in NO_SECRETS | _SAID or value == BLANK:
         return match[0]

@@ -102,7 +102,7 @@ def _user_of(before: str, rest: str) -> str:
 
 def argument_secrets(args: Sequence[str], command: str = "") -> Iterator[str]:
     """Yields the values among a program's arguments that are not known to be harmless."""
-    programs = set(_programs(command, args))
+    programs = set(program_indexes(command, args))
     pending = ""
     for index, argument in enumerate(args):
         flag, pending = pending, ""
@@ -138,7 +138,7 @@ def _is_named(name: str, value: str) -> bool:
     )
 
 
-def _programs(command: str, args: Sequence[str]) -> Iterator[int]:
+def program_indexes(command: str, args: Sequence[str]) -> Iterator[int]:
     """Yields the indexes of the arguments that name the programs of a launcher such as npx."""
     launcher = re.split(r"[/\\]", command)[-1].partition(".")[0].casefold()
     index = 0 if launcher in LAUNCHERS else len(args)
