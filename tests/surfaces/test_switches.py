@@ -131,6 +131,20 @@ def test_a_server_that_its_entry_disables_is_turned_on(site: Cli) -> None:
     assert states(site)["two"] == ("disabled", 0)
 
 
+def test_a_server_that_only_a_project_disables_is_turned_on(site: Cli) -> None:
+    """The project's entry names no command, so the user's counts."""
+    project = site.home / "project"
+    project.mkdir()
+    (project / ".toolscript.json").write_text('{"mcpServers": {"one": {"disabled": true}}}')
+    assert site("trust", "--yes", cwd=project).returncode == 0
+    listed = json.loads(site("list-servers", "--output", "json", cwd=project).stdout)["servers"]
+    assert [each["state"] for each in listed] == ["disabled", "disabled"]
+    done = site("enable", "one", cwd=project)
+    line = "one is turned on (back: toolscript disable one)"
+    assert (done.returncode, done.stdout) == (0, f"one: ready; 2 tools; {line}\n")
+    assert "one is turned off" in site("disable", "one", cwd=project).stdout
+
+
 def test_a_server_that_needs_no_switch_has_none(site: Cli) -> None:
     """Its entry counts again, so that later edits do."""
     said(site, "disable", "one")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests import launcher
+from tests.stdio_sessions import session
 from tests.support import ROOT, Cli
 from tests.users.homes import SECRETS, contents, furnish
 from toolscript.config.file_parser import parsed
@@ -373,7 +374,7 @@ def test_undo_leaves_nobody_without_servers(cli: Cli) -> None:
     edited = path.read_bytes()
     done = cli("setup", "--undo")
     assert done.returncode == 1
-    former = next((cli.home / ".toolscript/setup").glob("*/1.before"))
+    former = max((cli.home / ".toolscript/setup").glob("*/1.before"))
     assert done.stderr == (
         f"toolscript: {path} stays: mcpServers.github is no longer as it was written; "
         f"its former content is in {former}\n"
@@ -437,11 +438,31 @@ def test_a_client_without_a_file_gets_one(cli: Cli) -> None:
     entry = {"command": PROGRAM, "args": ["mcp", "--config", str(config)]}
     document = json.loads((cli.home / ".cursor/mcp.json").read_text("utf-8"))
     assert document == {"mcpServers": {"toolscript": entry}}
+    assert json.loads(config.read_bytes()) == {"mcpServers": {}}
+    assert cli("list-servers", "--config", "mine.json").returncode == 0
     settings = json.loads((cli.home / ".claude/settings.json").read_text("utf-8"))
     hook = {"type": "command", "command": f"{PROGRAM} hook --config {config}"}
     assert settings == {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
     assert cli("setup", "--undo").returncode == 0
     assert contents(cli.home) == {}
+
+
+@pytest.mark.requirement("setup:move")
+def test_a_client_without_servers_can_start_toolscript(cli: Cli) -> None:
+    path = cli.home / ".config/opencode/opencode.jsonc"
+    path.parent.mkdir(parents=True)
+    path.write_text('{\n  // mine\n  "model": "m"\n}\n', "utf-8")
+    done = cli("setup", "--yes")
+    assert done.returncode == 0, done.stderr
+    document = parsed(path, path.read_bytes())
+    own = cli.home / ".toolscript.json"
+    assert json.loads(own.read_bytes()) == {"mcpServers": {}}
+    assert document["mcp"]["toolscript"]["command"] == [PROGRAM, "mcp"]
+    with session(cli) as client:
+        assert client.ask("tools/list")["tools"]
+    assert cli("setup", "--yes").stdout.endswith("nothing to change\n")
+    assert cli("setup", "--undo").returncode == 0
+    assert [*contents(cli.home)] == [path]
 
 
 def test_a_hook_stands_beside_others(cli: Cli) -> None:

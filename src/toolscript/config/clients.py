@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolscript.storage.atomic_files import is_file
+
 _PLATFORMS = ("linux", "darwin", "win32")
 
 
@@ -37,7 +39,9 @@ class ClientFile:
     def path(self, home: Path, cwd: Path, platform: str = sys.platform) -> Path:
         """Returns the path of the file, whether it exists or not."""
         number = _PLATFORMS.index(platform) if platform in _PLATFORMS else 0
-        return (cwd if self.is_project else home) / self.files[number % len(self.files)]
+        path = (cwd if self.is_project else home) / self.files[number % len(self.files)]
+        other = path.with_suffix(".jsonc")  # opencode reads both, and this one counts
+        return other if self.name == "opencode" and is_file(other) else path
 
     def entry(
         self, document: Mapping[str, Any], command: list[str]

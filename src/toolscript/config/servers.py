@@ -17,7 +17,7 @@ from msgspec import structs
 
 from toolscript.config.file_parser import parsed
 from toolscript.config.foreign_entries import describe_unread
-from toolscript.config.known_keys import TOP_LEVEL_KEYS, listed, misspelt, unknown
+from toolscript.config.known_keys import SWITCH_KEYS, TOP_LEVEL_KEYS, listed, misspelt, unknown
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
 from toolscript.config.permission_rules import PermissionProfile, RuleError, rules_of, selection_of
@@ -228,6 +228,8 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
             continue
         try:
             switch = switch_of(switches, name)
+            if switch and base is not None and as_object(raw).keys() <= SWITCH_KEYS.keys():
+                continue  # the user's own entry, which a project only turns off
             notes[name] = [*_describe(as_object(raw))]
             place = environ, base, path.parent, version
             spec = server(name, raw, *place, switch=switch, notes=notes[name])

@@ -141,10 +141,14 @@ def _secret_name(text: str, value: str, taken: Mapping[str, str]) -> str:
 
 
 def add_servers(path: Path, data: bytes | None, entries: Mapping[str, dict[str, Any]]) -> bytes:
-    """Returns the content of toolscript's file with more servers; raises `ConfigSyntaxError`."""
+    """Returns the content of toolscript's file with more servers, or of one without any.
+
+    Raises `ConfigSyntaxError`.
+    """
     data = data or b""
     section = next((key for key in SECTIONS if key in _document(path, data)), SECTIONS[0])
-    return edit(path, data, [((section, name), entry) for name, entry in entries.items()])
+    edits = [((section, name), entry) for name, entry in entries.items()]
+    return edit(path, data, edits or [((section,), {})])
 
 
 def connect(

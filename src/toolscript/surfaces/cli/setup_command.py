@@ -91,7 +91,7 @@ def setup(
     for change in () if yes else changes:
         _print_diff(change.path, change.before or b"", change.after, plan.secrets)
     if is_asked:
-        changes = _choose_changes(changes, plan.own if entries else None)
+        changes = _choose_changes(changes, plan.own)
     if not changes:
         click.echo("nothing to change")
     elif not dry_run:
@@ -109,10 +109,10 @@ def _check_terminal() -> None:
         )
 
 
-def _choose_changes(changes: Sequence[FileChange], needed: Path | None) -> list[FileChange]:
+def _choose_changes(changes: Sequence[FileChange], needed: Path) -> list[FileChange]:
     """Returns the changes that the user wants; raises `InputError` without a ``needed`` one."""
     chosen = [each for each in changes if _confirms(f"Write {each.path}?")]
-    if needed is not None and needed not in {change.path for change in chosen}:
+    if needed in {each.path for each in changes if each not in chosen}:
         raise InputError(f"nothing is written: the clients need the servers in {needed}")
     return chosen
 
@@ -250,7 +250,11 @@ def _changes(
         words = shlex.join([program, "hook", *(named if is_named else ())])
         after[path] = setup_plan.add_hook(path, plan.contents[path], words)
     changes = [FileChange(path, plan.contents[path], data) for path, data in after.items()]
-    return [change for change in changes if change.before != change.after]
+    changes = [change for change in changes if change.before != change.after]
+    if changes and not entries and not plan.contents[plan.own]:  # no client could start us
+        empty = setup_plan.add_servers(plan.own, None, {})
+        changes.insert(0, FileChange(plan.own, plan.contents[plan.own], empty))
+    return changes
 
 
 def _program() -> str:
