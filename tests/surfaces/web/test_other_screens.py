@@ -190,6 +190,7 @@ def test_what_has_changed_since_it_was_shown_is_not_approved(
             done = browser.send("/ui/review", **decision, **fields)
             assert done.status == 409
             assert "nothing is decided" in done.page.one("main").text
+            assert done.page.one("main").one("a").text == "Review"
     assert browser.open("/ui/tools/s__read").status == 403
 
 
