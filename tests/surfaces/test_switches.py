@@ -114,6 +114,14 @@ def test_a_switch_is_shown_with_the_way_back(site: Cli) -> None:
     assert (site.home / ".toolscript.json").read_bytes() == before
 
 
+def test_the_gateway_counts_the_tools_that_are_on(site: Cli) -> None:
+    """As it did at its start, and as the list of servers does."""
+    assert said(site, "gateway", "status").endswith(", 2 tools\n")
+    said(site, "disable", "one__down")
+    assert said(site, "gateway", "status").endswith(", 1 tool\n")
+    assert states(site)["one"] == ("ready", 1)
+
+
 def test_a_tool_is_turned_off_without_a_restart(site: Cli) -> None:
     until((site.home / "starts").exists, "it has started")
     before = (site.home / "starts").read_text("utf-8")

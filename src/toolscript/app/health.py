@@ -171,10 +171,11 @@ class HealthMonitor:
         """Returns how the application is doing, as far as ``grant`` lets the caller know."""
         catalogue, indexed = self.catalogue(grant), count_indexed(self.index, self.gateway)
         is_ready = self.gateway.settled and self.index.ready and not self.skills.awaited
+        denied = len(catalogue.permissions.denied(catalogue.grant))  # which are indexed, too
         health = Health(
             ready=is_ready and not self.tasks.failure,
             waiting_for=catalogue.unsettled(),
-            tools=indexed if catalogue.grant.is_whole else len(catalogue.tools()),
+            tools=max(indexed - denied, 0) if catalogue.grant.is_whole else len(catalogue.tools()),
             download=DownloadState.of(self.semantic.model),
             failure=self.tasks.failure,
         )

@@ -75,6 +75,21 @@ def test_what_a_tool_says_and_its_failure(called: Cli) -> None:
     assert (whole.returncode, json.loads(whole.stdout)) == (1, MIXED)
 
 
+def test_a_result_without_text_is_not_an_empty_line(called: Cli, scripted: Scripted) -> None:
+    results = {
+        "fails": {"content": [], "isError": True},
+        "blank": {"content": [{"type": "text", "text": ""}], "isError": True},
+        "counts": {"content": [], "structuredContent": {"rows": 2}},
+    }
+    called.configure(s=scripted(*map(tool, results), results=results))
+    for name in ("fails", "blank"):
+        done = called("call", f"s__{name}")
+        said = "toolscript: the tool says that it failed, and not why\n"
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    done = called("call", "s__counts")
+    assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, {"rows": 2}, "")
+
+
 @pytest.mark.requirement("cli:others")
 def test_what_steers_a_terminal_is_in_a_result_only(called: Cli, scripted: Scripted) -> None:
     """cli:others: into a pipe a result is as its tool wrote it; texts about a tool steer none."""

@@ -12,7 +12,7 @@ from toolscript.surfaces.cli.approval_prompt import answering
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import target
 from toolscript.surfaces.cli.options import class_option, output_choice, settings_options
-from toolscript.surfaces.cli.output import print_json, print_result
+from toolscript.surfaces.cli.output import note, print_json, print_result
 from toolscript.types import SEPARATOR, as_id, is_builtin
 
 
@@ -39,7 +39,13 @@ def call(tool: str, arguments: str, output: str, tool_class: str | None, **flags
         print_json(result)
     else:
         blocks: list[dict[str, Any]] = result.get("content") or []
-        print_result("\n".join(_as_text(block) for block in blocks))
+        text = "\n".join(_as_text(block) for block in blocks)
+        if not text and "structuredContent" in result:
+            print_json(result["structuredContent"])
+        elif text or not result.get("isError"):
+            print_result(text)
+        else:
+            note("the tool says that it failed, and not why")
     return 1 if result.get("isError") else 0
 
 
