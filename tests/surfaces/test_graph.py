@@ -261,6 +261,18 @@ def test_the_commands(place: Cli, *, running: bool) -> None:
     assert "nothing is learned yet" in place("graph", "show").stdout
 
 
+def test_tools_that_are_not_there_are_named(place: Cli) -> None:
+    """They are learned all the same: their server may come later."""
+    steps = [IDS[0], *(f"nope:x{number}" for number in range(6)), IDS[1]]
+    (place.home / "flows.json").write_text(json.dumps({"workflows": [{"steps": steps}]}))
+    done = place("graph", "bootstrap", "flows.json")
+    assert (done.returncode, done.stdout.count("7 new edges")) == (0, 1)
+    names = ", ".join(f"nope__x{number}" for number in range(5))
+    assert done.stderr == f"toolscript: not among your tools: {names}, and 1 more\n"
+    (place.home / "log.json").write_text(json.dumps({"sequences": [[*IDS]]}))
+    assert place("graph", "import", "log.json").stderr == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

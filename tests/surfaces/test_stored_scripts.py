@@ -117,7 +117,11 @@ def test_a_stored_script_may_do_what_its_class_and_its_caller_may(cli: Cli) -> N
         ("print(1)", "a script begins with ---"),
         ("---\nname: [a\n---\n1", "its front matter is no YAML"),
         ("---\nname: A b\ndescription: x\n---\n1", "its name is 'A b'; give it one of small"),
+        ("---\nname: off\ndescription: x\n---\n1", "its name is False in YAML; put the name in q"),
+        ("---\nname: 12\ndescription: x\n---\n1", "its name is 12 in YAML; put the name in quotes"),
+        ("---\nname:\ndescription: x\n---\n1", "its name is ''; give it one of small"),
         ("---\nname: a\n---\n1", "it has no description"),
+        ("---\nname: a\ndescription: ' '\n---\n1", "it has no description"),
         ("---\nname: a\ndescription: b\nparameters: {n: 3}\n---\n1", "no JSON Schema of an object"),
         ("---\nname: a\ndescription: b\nclass: any\n---\n1", "choose one of read, write"),
         ("---\nname: a\ndescription: b\nclas: read\n---\n1", "did you mean 'class'?"),
@@ -137,3 +141,9 @@ def test_a_file_that_is_no_script_is_refused_in_one_line(
     assert message in line
     assert "a.py" in line
     assert not list((tmp_path / ".toolscript").glob("scripts/*"))
+
+
+def test_a_script_that_is_not_stored_is_not_removed(cli: Cli) -> None:
+    done = cli("scripts", "remove", "nope")
+    said = "toolscript: no script 'nope' is stored; see: toolscript scripts list\n"
+    assert (done.returncode, done.stderr) == (2, said)

@@ -56,12 +56,14 @@ def parse_script(text: str) -> StoredScript:
         raise InputError(f"its front matter is no YAML: {printable(str(error), 160)}") from None
     if mistake := misspelt(map(str, fields), _KEYS):
         raise InputError(mistake)
-    name, description = str(fields.get("name", "")), fields.get("description")
+    name, description = fields.get("name") or "", fields.get("description")
+    if "name" in fields and not isinstance(fields["name"], str | None):
+        raise InputError(f"its name is {fields['name']!r} in YAML; put the name in quotes")
     if not _NAME.fullmatch(name):
         raise InputError(
             f"its name is {printable(name, 60)!r}; give it one of small letters, digits, - and _"
         )
-    if not isinstance(description, str):
+    if not isinstance(description, str) or not description.strip():
         raise InputError("it has no description; say in a sentence what the script does")
     schema = as_object(fields.get("parameters", {"type": "object", "properties": {}}))
     if schema.get("type") != "object":

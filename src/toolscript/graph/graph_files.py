@@ -10,7 +10,7 @@ One YAML or JSON document, an object with any of
 A tool is named by its id, ``server__tool`` or ``server:tool``.
 """
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -49,6 +49,13 @@ class ImportedGraph(msgspec.Struct, frozen=True, kw_only=True):
     dependencies: tuple[tuple[str, str], ...] = ()
     sequences: tuple[tuple[tuple[str, bool], ...], ...] = ()
     """Each a list of calls: a tool, and whether it succeeded."""
+
+    @property
+    def tools(self) -> set[str]:
+        """The ids of all tools that are named."""
+        pairs = (*(pair for each in self.templates for pair in each.pairs), *self.dependencies)
+        called = (tool for sequence in self.sequences for tool, _ in sequence)
+        return {*chain.from_iterable(pairs), *called}
 
 
 def read(text: str) -> ImportedGraph:

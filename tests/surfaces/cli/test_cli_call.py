@@ -76,7 +76,7 @@ def test_what_a_tool_says_and_its_failure(called: Cli) -> None:
 
 
 def test_a_result_without_text_is_not_an_empty_line(called: Cli, scripted: Scripted) -> None:
-    results = {
+    results: dict[str, Any] = {
         "fails": {"content": [], "isError": True},
         "blank": {"content": [{"type": "text", "text": ""}], "isError": True},
         "counts": {"content": [], "structuredContent": {"rows": 2}},

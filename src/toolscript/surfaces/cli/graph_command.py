@@ -1,16 +1,20 @@
 """``toolscript graph``: shows, fills and clears the graph of tools used together."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import output_option, reading, settings_options
-from toolscript.surfaces.cli.output import print_answer
-from toolscript.text.display import counted, encodable
+from toolscript.surfaces.cli.output import note, print_answer
+from toolscript.text.display import counted, encodable, first_lines
+
+if TYPE_CHECKING:
+    from toolscript.graph.graph_files import ImportedGraph
 
 _DEFAULT_EDGES = 50
+_MAX_UNKNOWN = 5
 
 
 @click.group()
@@ -74,10 +78,15 @@ def import_(file: Path, **flags: Any) -> None:
 
     FILE is YAML or JSON. See the guide on the graph.
     """
+    from toolscript.graph.graph_files import read  # noqa: PLC0415 - not for the help
+
     with reading(file):
-        text = encodable(file.read_text("utf-8"))
+        contents = read(encodable(file.read_text("utf-8")))
     with connected(flags, embed=False) as client:
-        learned = client.post("/graph/import", _request_body(text))
+        learned = client.post("/graph/import", _request_body(contents))
+        known = {tool["toolId"] for tool in client.get("/tools")["tools"]}
+    if unknown := sorted(contents.tools - known):
+        note(f"not among your tools: {', '.join(first_lines(unknown, _MAX_UNKNOWN))}")
     click.echo(
         f"learned {counted(learned['calls'], 'call')} and {counted(learned['edges'], 'new edge')}; "
         f"the graph has {counted(learned['total'], 'edge')} now"
@@ -97,13 +106,10 @@ def clear(**flags: Any) -> None:
     click.echo(f"forgot {counted(gone['edges'], 'edge')} and {counted(gone['calls'], 'call')}")
 
 
-def _request_body(text: str) -> bytes:
+def _request_body(contents: "ImportedGraph") -> bytes:
     """Returns a file's contents as JSON, without the arguments and results that a log may have."""
     import msgspec  # noqa: PLC0415 - not for the help
 
-    from toolscript.graph.graph_files import read  # noqa: PLC0415 - not for the help
-
-    contents = read(text)
     sequences = [
         [{"tool": tool, "ok": succeeded} for tool, succeeded in sequence]
         for sequence in contents.sequences

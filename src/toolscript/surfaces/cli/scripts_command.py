@@ -47,7 +47,8 @@ def remove(name: str, **flags: Any) -> None:
     """Delete the stored script NAME."""
     name = name.removeprefix(tool_id(SERVER, ""))
     if not _folder(flags).remove(name):
-        raise UnknownNameError(f"no script {printable(name, 60)!r} is stored; see: scripts list")
+        advice = "see: toolscript scripts list"
+        raise UnknownNameError(f"no script {printable(name, 60)!r} is stored; {advice}")
     click.echo(f"removed {tool_id(SERVER, name)}")
 
 
