@@ -78,6 +78,20 @@ def test_secrets_get_names() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["${X:-standard}", "{env:X}", "Bearer {file:~/key}", "$KEY", "Bearer $MY_KEY", "%KEY%", "$(x)"],
+)
+def test_a_variable_of_any_client_is_no_secret_to_move(value: str) -> None:
+    entry = {"env": {"KEY": value}, "headers": {"Authorization": value}}
+    assert move_secrets("s", entry, {}) == (entry, {})
+
+
+@pytest.mark.parametrize("value", ["pa$$word{1}", "100%sure%fire", "$ecret-word", "a{file}b"])
+def test_a_secret_may_look_odd(value: str) -> None:
+    assert [*move_secrets("s", {"env": {"KEY": value}}, {})[1].values()] == [value]
+
+
 def test_secrets_are_found_in_unreadable_entries_too() -> None:
     entry = {"comand": "x", "args": ["calendar", "--api-key", "hunter"], "env": {"K": KEY}}
     found = {*find_secrets(servers("cursor", json.dumps({"a": entry})))}

@@ -239,7 +239,8 @@ def _inverse(
 
 def _is_section(value: Any) -> bool:
     """Whether this is an object, but no entry of a server, which changes as a whole."""
-    return isinstance(value, dict) and not any(key in value for key in ("command", *URL_KEYS))
+    values = [as_object(value).get(key) for key in ("command", *URL_KEYS)]
+    return isinstance(value, dict) and not any(isinstance(each, str | list) for each in values)
 
 
 def _document(path: Path, data: bytes) -> dict[str, Any]:

@@ -18,6 +18,8 @@ PATTERN = r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
 FILE = re.compile(r"\{file:(?P<path>[^{}\n]{1,1000})\}")
 """A variable of opencode: the text in a file."""
 _OPENING = re.compile(rf"\$\$\{{|\$\{{|\{{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}}|{FILE.pattern}")
+_ANY = re.compile(r"\$[{(]|\{(?:env|file):|(?<!\S)(?:\$[A-Z_][A-Z0-9_]*|%[A-Z_][A-Z0-9_]*%)(?!\S)")
+"""A variable of any client, also of one that is read nowhere here."""
 _BRACE = re.compile(r"[{}]")
 _VARIABLE = re.compile(
     r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<sign>:-|:?[?])(?P<rest>.*))?", re.DOTALL
@@ -159,7 +161,7 @@ class Variables:
 
 def has_variable(text: str) -> bool:
     """Whether a text has a variable in the spelling of any client."""
-    return re.search(r"\$\{|\{(?:env|file):", text) is not None
+    return _ANY.search(text) is not None
 
 
 def _is_variable(inner: str) -> bool:
