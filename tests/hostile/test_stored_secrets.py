@@ -14,7 +14,7 @@ import pytest
 
 from tests.hostile.redaction_corpus import CASES, SHORT, leaked, spellings
 from tests.stdio_sessions import said, session
-from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, fetch, post, until
+from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, fetch, post, tool, until
 from toolscript.config.secret_store import SecretStore, resolve_secrets
 from toolscript.config.server_entry import EntryError, server
 from toolscript.config.trust import describe
@@ -244,9 +244,29 @@ def test_a_secret_that_is_set_starts_its_server_and_a_new_value_starts_it_anew(
     for value in ("first-value", "second-value"):
         assert cli("secret", "set", "key", given=value).returncode == 0
         until(lambda value=value: has(value), "it has the value", 10)
+    until(lambda: status()["state"] == "ready", "it is ready")
     assert cli("secret", "rm", "key").returncode == 0
     missing = "needs the secret key; "
-    until(lambda: missing in str(post(url, "/tools/told__digests", {})), "it needs it again", 10)
+    until(lambda: missing in status()["error"], "it says so before it is called", 10)
+    assert missing in str(post(url, "/tools/told__digests", {}))
+
+
+def test_a_server_without_its_secret_does_not_rest(cli: Cli, scripted: Scripted) -> None:
+    """It says so as soon as somebody looks, with a gateway and without."""
+    cli.env = FUZZY
+    assert cli("secret", "set", "key", given="first-value").returncode == 0
+    cli.configure(s=scripted(tool("up"), env={"KEY": "${secret:key}"}))
+    assert "ready" in cli("list-servers").stdout
+    assert "resting" in cli("list-servers").stdout
+    assert cli("secret", "rm", "key").returncode == 0
+    assert "failed" in (shown := cli("list-servers").stdout)
+    assert "needs the secret key; store it with: toolscript secret set key" in shown
+    assert cli("secret", "set", "key", given="second-value").returncode == 0
+    assert "ready" in cli("list-servers", "--refresh").stdout
+    url = cli.start_gateway()
+    assert fetch(url, "/servers")[1]["servers"][0]["state"] == "resting"
+    assert cli("secret", "rm", "key").returncode == 0
+    until(lambda: "failed" in cli("list-servers").stdout, "it has failed")
 
 
 def test_a_remote_server_gets_a_secret_in_its_headers(cli: Cli) -> None:

@@ -304,7 +304,9 @@ class Gateway:
     def _manage(self, spec: ServerSpec) -> ManagedServer:
         known = self._find_known(spec)
         is_owned = self.owns(spec)
-        rests = not is_owned or (known is not None and not self._policy.starts(spec, known))
+        # One that lacks a secret fails at once, instead of at its first call.
+        may_rest = known is not None and all(spec.secret_versions.values())
+        rests = not is_owned or (may_rest and not self._policy.starts(spec, known))
 
         def make(expanded: ServerSpec, temporary: bool) -> Instance:  # noqa: FBT001 - of two kinds
             return Instance(
