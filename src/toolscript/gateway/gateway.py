@@ -305,8 +305,9 @@ class Gateway:
         known = self._find_known(spec)
         is_owned = self.owns(spec)
         # One that lacks a secret fails at once, instead of at its first call.
-        may_rest = known is not None and all(spec.secret_versions.values())
-        rests = not is_owned or (may_rest and not self._policy.starts(spec, known))
+        lacks = not all(spec.secret_versions.values())
+        starts = known is None or lacks or self._policy.starts(spec, known)
+        rests = not (is_owned and starts)
 
         def make(expanded: ServerSpec, temporary: bool) -> Instance:  # noqa: FBT001 - of two kinds
             return Instance(
