@@ -201,12 +201,12 @@ def scripts() -> Generator[Scripts]:
 
 
 def ends(scripts: Scripts, script: str, door: Door) -> str:
-    """Returns the last line of a script's outcome, or the error that has ended it."""
+    """Returns the end of a script's outcome, or the error that has ended it."""
     try:
         outcome = anyio.run(scripts.run, script, ALL, GRANTED, door.functions)
     except ToolscriptError as error:
         return str(error)
-    return outcome.texts[-1] if outcome.texts else ""
+    return outcome.texts[0 if outcome.failed else -1] if outcome.texts else ""
 
 
 @pytest.mark.parametrize("name", PROBES)

@@ -736,7 +736,7 @@ def test_without_being_asked_nothing_is_explained(engine: SearchEngine) -> None:
     [
         ("git__git_commit", {}, "it is shown, as number 1"),
         ("git_commit", {"servers": ("time",)}, "not among the servers that were asked for"),
-        ("git:git_add", {"limit": 1, "threshold": 0}, "and 1 are shown; --limit"),
+        ("git:git_add", {"limit": 1, "threshold": 0}, "and 1 are shown; a limit"),
         ("get current time", {}, "is below the threshold 0.35; a threshold of 0"),
     ],
 )
