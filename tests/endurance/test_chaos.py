@@ -34,9 +34,10 @@ _EAGER = {"TOOLSCRIPT_START": "eager", "TOOLSCRIPT_IDLE_TIMEOUT": "0"}
 _LAZY = {"TOOLSCRIPT_START": "lazy", "TOOLSCRIPT_IDLE_TIMEOUT": str(_IDLE_S)}
 _KINDS = ("http", "http", "session", "newest")
 _RECOVERY_S = 60.0
-_MORE_MIB = 16.0
+_MORE_MIB, _SMOKE_MORE_MIB = 16.0, 96.0
 """So much more memory after the second half than after the first is no growth: caches fill.
-In a short run the halves differ by modules that are imported with the first calls, too."""
+A short run has one part in each half. On a busy machine these have differed by 43 MiB, though
+seven such parts in a row end where they began: a short run shows gross leaks alone."""
 _MORE_DESCRIPTORS = 5
 _WORKING = {"ready", "resting"}
 
@@ -140,7 +141,7 @@ def test_the_gateway_lives_on_whatever_its_servers_do(
         chaos = Chaos(started, servers, seconds, _IDLE_S if resting else 0)
         anyio.run(chaos.run, parts)
         blocked = blocked_times(started)
-        calm, more = chaos.calm, _MORE_MIB if effort.scale >= 1 else 2 * _MORE_MIB
+        calm, more = chaos.calm, _MORE_MIB if effort.scale >= 1 else _SMOKE_MORE_MIB
         # A peak of a moment ago is still in the heap, which is released twice a minute.
         until(
             lambda: growth([*calm, chaos.look()], "memory_mib") <= more,
