@@ -392,9 +392,8 @@ class ScopedCatalogue:
             back = f" (back: {way_back(server, on=False)})" if self.grant.is_owner else ""
             return f"{server} is turned off{back}"
         if status is not None and not status.works:
-            return f"its server {server} is {status.state}" + f": {status.error}" * bool(
-                status.error
-            )
+            error = f": {status.error}" if status.error else ""
+            return f"its server {server} is {status.state}{error}"
         known = [tool.id for tool in self.tools()]
         return not_known("tool", name, known, "search for what it should do")
 

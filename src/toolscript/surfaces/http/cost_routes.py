@@ -15,6 +15,7 @@ from toolscript.surfaces.http.answers import CostAnswer, ResultCost
 from toolscript.surfaces.http.openapi import Endpoints
 from toolscript.surfaces.mcp.endpoint import ToolEndpoint
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext
+from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.authentication import access_of, grant_of
 from toolscript.text.display import printable
 from toolscript.text.token_estimate import estimated_tokens
@@ -47,7 +48,7 @@ async def cost(app: App, request: Request) -> Any:
 
 
 def _list_tokens(app: App, exposure: Exposure, context: RequestContext) -> int:
-    entries = ToolEndpoint(app, exposure).tools(context)
+    entries = ToolEndpoint(app, ToolCalls(app, exposure)).tools(context)
     return sum(estimated_tokens(msgspec.json.encode(entry)) for entry in entries)
 
 
@@ -66,7 +67,7 @@ async def _questions(app: App, request: Request) -> list[str]:
 async def _answer_tokens(app: App, question: str, context: RequestContext) -> int:
     params = {"name": SEARCH, "arguments": {"query": question}}
     try:
-        result = await ToolEndpoint(app, "search").call_tool(params, context)
+        result = await ToolEndpoint(app, ToolCalls(app, "search")).call_tool(params, context)
     except ToolscriptError:
         return 0
     return sum(estimated_tokens(block["text"].encode()) for block in result["content"])

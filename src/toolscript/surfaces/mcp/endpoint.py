@@ -36,7 +36,6 @@ from toolscript.surfaces.mcp.request_context import (
     name_of,
     read_search,
 )
-from toolscript.surfaces.mcp.task_ids import TaskIds
 from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.mcp.ui_pages import name_page, servers_by_page
 from toolscript.text.display import printable
@@ -61,29 +60,16 @@ class ToolEndpoint:
     """Lists and calls the tools of one exposure. Keeps nothing between requests.
 
     Args:
-        app: What is searched and called.
-        exposure: Which tools are listed.
-        replica: The gateway that keeps long results, if there are several.
-        task_ids: Seals the ids of tasks; None if those end with the process.
-        in_detail: Whether searches answer in JSON with all scores if they are not asked to, and
-            what is JSON is structured content as well: as seed D has it.
+        app: Searches and describes the tools.
+        calls: Calls the tools, and has the exposure. If it answers in detail, so do searches: in
+            JSON with all scores, and what is JSON is structured content as well.
     """
 
-    def __init__(
-        self,
-        app: App,
-        exposure: Exposure,
-        *,
-        replica: str = "",
-        task_ids: TaskIds | None = None,
-        in_detail: bool = False,
-    ) -> None:
+    def __init__(self, app: App, calls: ToolCalls) -> None:
         self._app = app
-        self.calls = ToolCalls(
-            app, exposure, replica=replica, task_ids=task_ids, in_detail=in_detail
-        )
-        self._in_detail = in_detail
-        self.exposure: Exposure = exposure
+        self.calls = calls
+        self._in_detail = calls.in_detail
+        self.exposure: Exposure = calls.exposure
         self._answers: dict[str, Callable[[_Raw, RequestContext], Awaitable[_Raw]]] = {
             SEARCH: self._search,
             DESCRIBE: self._describe,

@@ -1,4 +1,4 @@
-"""A request over MCP: its exposure, its caller, the caller's grant and session."""
+"""A request over MCP: the exposures, its caller, grant and session, and its parameters."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
@@ -26,7 +26,7 @@ class Session:
     project: str | None = None
     """The folder that the client works in, empty for none; None until it was asked."""
     summary: str = ""
-    """The `meta_tools.summary` at its beginning, which stays what it is."""
+    """The `meta_tools.summary` at the beginning of the session; it does not change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, Se
 from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession, SessionIds
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
 from toolscript.surfaces.mcp.task_ids import TaskIds
+from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.audit_log import OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of, holder_session
 from toolscript.surfaces.server.project_header import existing_folder, project_of
@@ -137,7 +138,9 @@ class McpServer(Server[Any]):
         replica = ids.replica if ids is not None else ""
         shared = "" if is_alone else replica
         task_ids = TaskIds(ids.key if ids is not None else None, shared)
-        self._endpoint = ToolEndpoint(app, exposure, replica=shared, task_ids=task_ids)
+        self._endpoint = ToolEndpoint(
+            app, ToolCalls(app, exposure, replica=shared, task_ids=task_ids)
+        )
         self.extensions = {TASKS: {}, SKILLS_EXTENSION: {}}
         self._methods = mcp_methods(app, self._endpoint)
         changed, params = "notifications/roots/list_changed", types.NotificationParams

@@ -12,6 +12,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
@@ -188,7 +189,7 @@ class SessionDispatch:
 
     async def _read_elsewhere(self, body: "_Body", request: McpRequest) -> bool:
         """Whether a request names a result that another replica keeps, which has answered it."""
-        replica = body.holds_results
+        replica = body.holds_results if self._url_of is not None else ""
         return bool(replica) and await self._forward(replica, body, request)
 
     async def _forward(self, replica: str, body: "_Body", request: McpRequest) -> bool:
@@ -235,8 +236,11 @@ class _Body:
         """Receives what comes after it."""
         self.message = Message.of(content) if is_post else None
         self._sent = not is_post
-        self.holds_results = replica_of_results(content)
+
+    @cached_property
+    def holds_results(self) -> str:
         """The replica with the stored results that it names; empty for none."""
+        return replica_of_results(self.content)
 
     @classmethod
     async def of(cls, request: McpRequest) -> "_Body":

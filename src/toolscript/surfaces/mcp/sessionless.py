@@ -10,6 +10,7 @@ from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext
 from toolscript.surfaces.mcp.skill_methods import SkillMethods
 from toolscript.surfaces.mcp.task_methods import TaskMethods
+from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
 from toolscript.version import __version__
 
@@ -45,7 +46,7 @@ class SessionlessEndpoint:
     """Answers single JSON-RPC messages, without a session."""
 
     def __init__(self, app: App, exposure: Exposure) -> None:
-        methods = mcp_methods(app, ToolEndpoint(app, exposure, in_detail=True))
+        methods = mcp_methods(app, ToolEndpoint(app, ToolCalls(app, exposure, in_detail=True)))
         self._methods = {"initialize": _initialize, "ping": _ping, **methods}
         for needs_session in ("completion/complete", "tasks/get", "tasks/update", "tasks/cancel"):
             del self._methods[needs_session]

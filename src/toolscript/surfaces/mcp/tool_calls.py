@@ -1,4 +1,4 @@
-"""Answers the calls of servers' tools, by models and by their scripts."""
+"""Calls servers' tools, runs the scripts that call them, and fits the results for models."""
 
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -56,10 +56,10 @@ class ToolCalls:
         in_detail: bool = False,
     ) -> None:
         self._app = app
-        self._exposure = exposure
+        self.exposure: Exposure = exposure
         self.results = StoredResults(app, replica)
         self.task_ids = task_ids or TaskIds()
-        self._in_detail = in_detail
+        self.in_detail = in_detail
 
     async def call_tool(  # noqa: PLR0913 - the parts of a call
         self,
@@ -80,8 +80,8 @@ class ToolCalls:
             history=context.session.history,
             session=context.session.id,
             classes=classes,
-            checked=self._exposure != "all" or is_whole,
-            by_model=self._exposure != "all" or not is_listed,
+            checked=self.exposure != "all" or is_whole,
+            by_model=self.exposure != "all" or not is_listed,
             **context.more,
         )
         answer = call if is_whole else self._answer_call(name, call, context, is_listed=is_listed)
@@ -171,7 +171,7 @@ class ToolCalls:
             is_listed: Whether the client knows the tool's output schema.
         """
         catalogue = self._app.catalogue(context.grant)
-        if self._in_detail or catalogue.builtin_tool(name):
+        if self.in_detail or catalogue.builtin_tool(name):
             return await _decode(name, result)
         if result.get("resultType") == "input_required":
             return result
