@@ -56,8 +56,8 @@ def test_what_differs_in_its_type_alone_is_read(given: dict[str, Any], read: Any
 
 def test_several_alternatives_at_once_are_told_from_none() -> None:
     schema = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
-    for given, number in (({"a": 1, "b": 2}, "several, and may fit one only,"), ({}, "none")):
-        with pytest.raises(ArgumentsError, match=f", which fits {number} of what is allowed"):
+    for given, number in (({"a": 1, "b": 2}, "several, but may fit only one,"), ({}, "none")):
+        with pytest.raises(ArgumentsError, match=f", which fits {number} of the alternatives"):
             check_arguments("t", schema, given)
 
 

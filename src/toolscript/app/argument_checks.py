@@ -271,8 +271,8 @@ def _mistake(error: "ValidationError") -> str:
         asked = f" ({show_name(meant)} is not known; did you mean {show_name(missing)}?)"
         return told + asked if meant else told
     if error.validator in {"anyOf", "oneOf"}:
-        number = "none" if error.context else "several, and may fit one only,"
-        return f"{place} is {_value(error.instance)}, which fits {number} of what is allowed"
+        fit = "none" if error.context else "several, but may fit only one,"
+        return f"{place} is {_value(error.instance)}, which fits {fit} of the alternatives"
     if error.validator == "type":
         wanted: Any = error.validator_value
         kinds = " or ".join(cast("list[str]", wanted)) if isinstance(wanted, list) else wanted

@@ -205,7 +205,7 @@ def take_back(path: Path, before: bytes | None, after: bytes, now: bytes) -> byt
         now: Its content now, which has other changes, too.
 
     Raises:
-        ConfigSyntaxError: The file cannot be changed, or somebody changed the same keys since.
+        ConfigSyntaxError: The file cannot be edited, or the same keys have changed since setup.
     """
     was, then = _document(path, before or b""), _document(path, after)
     data = edit(path, now, _inverse(was, then, _document(path, now), ()))

@@ -57,13 +57,13 @@ def test_of_a_crash_of_node_the_error_is_shown(tmp_path: Path) -> None:
         ),
         (
             (
-                "npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/nope\n"
+                "npm error code E404\nnpm error 404 Not Found - GET https://packages.example/nope\n"
                 "npm error 404\nnpm error 404 Note that you can also install from a\n"
                 "npm error 404 tarball, folder, http url, or git url.\n"
                 "npm error A complete log of this run can be found in: /home/_logs/debug-0.log\n"
                 "npm notice\nnpm notice New minor version of npm available!\n"
             ),
-            "npm error 404 Not Found - GET https://registry.npmjs.org/nope",
+            "npm error 404 Not Found - GET https://packages.example/nope",
         ),
         (
             (
