@@ -1,4 +1,7 @@
-"""The arrows between the layers point down, and pointing one up is noticed."""
+"""The arrows between the layers point down, and no part of the house grows.
+
+Pointing an arrow up is noticed.
+"""
 
 import shutil
 import subprocess
@@ -6,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.budgets import budgets, weights
 
 ROOT = Path(__file__).parent.parent
 
@@ -64,3 +69,11 @@ def test_a_module_that_nobody_placed_is_noticed(copy: Path) -> None:
     result = lint_imports(copy)
     assert result.returncode != 0
     assert "stray" in result.stdout
+
+
+def test_no_part_weighs_more_than_its_budget() -> None:
+    most = budgets()
+    over = {
+        row: (now, most.get(row, 0)) for row, now in weights().items() if now > most.get(row, 0)
+    }
+    assert not over, "(now, budget): make it smaller, see tests/budgets.py"

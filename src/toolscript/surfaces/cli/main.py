@@ -22,7 +22,7 @@ _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 """NumPy's other threads go on using the processor for some 25 ms after each product, and a search
 has many small ones. With one thread it is as fast, and takes two thirds of the processor time."""
 
-_COMMANDS = {
+COMMANDS = {
     "setup": "Move the servers of your MCP clients into toolscript.",
     "search": "Find the tools for a task.",
     "list-servers": "List the configured servers.",
@@ -104,12 +104,12 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """See `click.Group.list_commands`."""
         del ctx
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """See `click.Group.get_command`."""
         del ctx
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
         if cmd_name not in _ASKING:
             from toolscript.surfaces.server import logs  # noqa: PLC0415 - takes long to import
@@ -124,10 +124,10 @@ class _LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Returns the command; fails with the nearest ones for a name that is none."""
         name = args[0]
-        if name not in _COMMANDS:
+        if name not in COMMANDS:
             from difflib import get_close_matches  # noqa: PLC0415 - seldom needed
 
-            meant = _MEANT.get(name) or get_close_matches(name, _COMMANDS, n=3, cutoff=0.5)
+            meant = _MEANT.get(name) or get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
             advice = f"Did you mean {' or '.join(meant)}?" if meant else "See toolscript --help."
             ctx.fail(f"No such command '{printable(name, 60)}'. {advice}")
         return super().resolve_command(ctx, args)
@@ -136,7 +136,7 @@ class _LazyGroup(click.Group):
         """Writes the commands' summaries, without importing the commands."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
