@@ -86,8 +86,6 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "catalogue": ("a", "b", "b"),
     "replica_url": ("http://a", "https://b", "https://b"),
     "candidates": ("database", "memory", "memory"),
-    "exec_timeout_s": (1.0, "2.5", 2.5),
-    "exec_memory_mib": (64, "128", 128),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
     "oauth": (True, "true", True),

@@ -126,45 +126,6 @@ def by_command(visit: Visit) -> dict[str, str]:
     return visit.each(call)
 
 
-_SCRIPT = """
-import { tools } from "MODULE";
-const found = {};
-await Promise.all(Object.entries(GIVEN).map(async ([name, given]) => {
-  const call = tools.s?.[name];
-  if (call === undefined) {
-    found[name] = "there is no tool";
-    return;
-  }
-  try {
-    await call(given);
-    found[name] = "";
-  } catch (error) {
-    found[name] = error.message;
-  }
-}));
-console.log(JSON.stringify(found));
-"""
-
-
-def _script(visit: Visit, module: str) -> str:
-    given = {name: {"mark": mark} for name, mark in visit.marks.items()}
-    return _SCRIPT.replace("MODULE", module).replace("GIVEN", json.dumps(given))
-
-
-def _read(done: "subprocess.CompletedProcess[str]") -> dict[str, str]:
-    assert done.returncode == 0, done.stderr
-    return {name: outcome(said) for name, said in json.loads(done.stdout).items()}
-
-
-def by_exec(visit: Visit) -> dict[str, str]:
-    """``toolscript exec``: a script in the sandbox."""
-    script = _script(visit, "toolscript")
-    done = visit.cli("exec", "-", *visit.bound, env=visit.environment, given=script)
-    if done.returncode and _NONE in done.stderr:
-        return dict.fromkeys(visit.marks, HIDDEN)
-    return _read(done)
-
-
 def by_ask(visit: Visit) -> dict[str, str]:
     """``toolscript ask``: a model that wants every tool, a few of them at a time."""
     found: dict[str, str] = {}
@@ -182,6 +143,24 @@ def by_ask(visit: Visit) -> dict[str, str]:
     return found
 
 
+_SCRIPT = """
+import { tools } from "./tools.ts";
+const found = {};
+await Promise.all(Object.entries(JSON.parse(Deno.args[0])).map(async ([name, mark]) => {
+  const call = tools.s?.[name];
+  if (call === undefined) {
+    found[name] = "there is no tool";
+    return;
+  }
+  try {
+    await call({ mark });
+    found[name] = "";
+  } catch (error) {
+    found[name] = error.message;
+  }
+}));
+console.log(JSON.stringify(found));
+"""
 _PYTHON = """
 import asyncio, json, sys
 from tools import tools
@@ -214,35 +193,34 @@ def _typed(visit: Visit, language: str, command: Iterable[object]) -> dict[str, 
     (visit.folder / f"tools.{language}").write_text(module, "utf-8")
     own = {"TOOLSCRIPT_GATEWAY_URL": visit.url, "TOOLSCRIPT_GATEWAY_TOKEN": visit.narrow}
     environ = {**os.environ, **own, **({"TOOLSCRIPT_CLASS": visit.most} if visit.most else {})}
-    return _read(
-        subprocess.run(
-            [str(word) for word in command],
-            cwd=visit.folder,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    done = subprocess.run(
+        [*(str(word) for word in command), json.dumps(visit.marks)],
+        cwd=visit.folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
+    return {name: outcome(said) for name, said in json.loads(done.stdout).items()}
 
 
 def by_typescript(visit: Visit) -> dict[str, str]:
     """A typed client in TypeScript, under Deno."""
-    (visit.folder / "script.ts").write_text(_script(visit, "./tools.ts"), "utf-8")
+    (visit.folder / "script.ts").write_text(_SCRIPT, "utf-8")
     flags = ("--no-prompt", *OFFLINE, "--allow-net=127.0.0.1", "--allow-env")
     return _typed(visit, "ts", [DENO, "run", *flags, "script.ts"])
 
 
 def by_python(visit: Visit) -> dict[str, str]:
     """A typed client in Python."""
-    return _typed(visit, "py", [sys.executable, "-c", _PYTHON, json.dumps(visit.marks)])
+    return _typed(visit, "py", [sys.executable, "-c", _PYTHON])
 
 
 DOORS: dict[str, Door] = {
     "HTTP": over_http,
     "/message": over_message,
     "call": by_command,
-    "exec": by_exec,
     "ask": by_ask,
     "TypeScript": by_typescript,
     "Python": by_python,

@@ -44,10 +44,10 @@ class Visitor:
         """The address of MCP."""
         return f"{self.url}/mcp/p/{self.profile}" if self.profile else f"{self.url}/mcp"
 
-    def run(self, *words: str, given: str = "") -> str:
+    def run(self, *words: str) -> str:
         """What a command says, its messages included."""
         flags = ("--profile", self.profile) if self.profile else ()
-        done = self.cli(*words, *flags, env=self.env, given=given)
+        done = self.cli(*words, *flags, env=self.env)
         return done.stdout + done.stderr
 
     def get(self, path: str, **query: object) -> str:
@@ -68,17 +68,6 @@ def by_commands(visitor: Visitor) -> str:
 def by_types(visitor: Visitor) -> str:
     """``toolscript get-types``."""
     return visitor.run("get-types")
-
-
-def by_exec(visitor: Visitor) -> str:
-    """A script that names all that it could call."""
-    script = """
-        import { tools } from "toolscript";
-        for (const [name, server] of Object.entries(tools)) {
-          console.log(name, Object.keys(server).join());
-        }
-    """
-    return visitor.run("exec", "-", given=script)
 
 
 def over_http(visitor: Visitor) -> str:
@@ -142,7 +131,6 @@ def over_newest_mcp(visitor: Visitor) -> str:
 SIGHTS: dict[str, Door] = {
     "commands": by_commands,
     "get-types": by_types,
-    "exec": by_exec,
     "HTTP": over_http,
     "clients": by_clients,
     "page": by_page,

@@ -421,25 +421,3 @@ class DatabaseSettings:
         "TOOLSCRIPT_REPLICA_URL",
         schemes=_HTTP,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecSettings:
-    """The limits of scripts."""
-
-    timeout_s: float = _setting(
-        60.0,
-        "How long a script may run, in seconds.",
-        "TOOLSCRIPT_EXEC_TIMEOUT",
-        "--timeout",
-        bounds=(0.1, 86400),
-        name="exec_timeout_s",
-    )
-    memory_mib: int = _setting(
-        256,
-        "How much memory a script's objects may take, in MiB.",
-        "TOOLSCRIPT_EXEC_MEMORY",
-        "--memory",
-        bounds=(32, 65536),
-        name="exec_memory_mib",
-    )

@@ -16,7 +16,6 @@ from toolscript.config.setting_groups import (
     ClientSettings,
     DatabaseSettings,
     EmbeddingSettings,
-    ExecSettings,
     GatewaySettings,
     IssuerSettings,
     LlmSettings,
@@ -134,8 +133,6 @@ class Settings:
     """The provider that logs people in."""
     database: DatabaseSettings
     """The database that several gateways share."""
-    exec: ExecSettings
-    """The limits of scripts."""
 
 
 def _options(group: str, kind: Any) -> Iterator[Option]:

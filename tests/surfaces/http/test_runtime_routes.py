@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -184,6 +185,42 @@ def test_calls_under_deno(url: str, tmp_path: Path, compact: int) -> None:
     done = subprocess.run(run, env=environ, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
     assert json.loads(done.stdout) == TOLD
+
+
+BOUNDED = """
+import { text, tools } from "./tools.ts";
+
+console.log(JSON.parse(text(await tools.two.echo({ n: 1 }))).arguments.n);
+for (const reach of [
+  () => Deno.readTextFile("/etc/passwd"),
+  () => Deno.writeTextFile("x", "y"),
+  () => Deno.env.get("HOME"),
+  () => new Deno.Command("ls").output(),
+  () => fetch("http://127.0.0.1:8000"),
+]) {
+  try {
+    await reach();
+  } catch (error) {
+    console.log(error.name);
+  }
+}
+"""
+
+
+def test_the_flags_of_the_guide_bound_a_script(url: str, tmp_path: Path) -> None:
+    [command] = [line for f in fences(GUIDE) for line in f.text.split("\n") if "deno run" in line]
+    words = shlex.split(command.replace("127.0.0.1:7337", urlsplit(url).netloc))
+    (tmp_path / "tools.ts").write_text(module(url, "filter=two"), "utf-8")
+    (tmp_path / "script.ts").write_text(BOUNDED, "utf-8")
+    done = subprocess.run(
+        [DENO, words[1], "--no-prompt", *OFFLINE, *words[2:]],
+        cwd=tmp_path,
+        env={**os.environ, "TOOLSCRIPT_GATEWAY_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "1\n" + 5 * "NotCapable\n", done.stderr
 
 
 @pytest.mark.requirement("types:typescript")

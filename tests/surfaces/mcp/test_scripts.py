@@ -229,10 +229,10 @@ def test_exec_runs_a_file_in_python_by_the_gateway(cli: Cli) -> None:
     done = cli("exec", "wrong.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert "line 1: No argument provided for required parameter `n`" in done.stderr
-    for flag, value in (("class", "read"), ("filter", "a"), ("timeout", "2"), ("memory", "64")):
-        done = cli("exec", "count.py", f"--{flag}", value)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert f"--{flag}: for TypeScript only" in done.stderr
+    assert cli("exec", "-", given="1 + 1").stdout == "2\n"
+    done = cli("exec", "nothing.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "toolscript: nothing.py cannot be read: No such file or directory\n"
 
 
 def test_scripts_are_off_unless_turned_on(tmp_path: Path) -> None:
