@@ -73,7 +73,7 @@ def by_types(visitor: Visitor) -> str:
 def over_http(visitor: Visitor) -> str:
     """The routes of the lists, the search, the metrics and the graph."""
     found = visitor.get("/search", q=QUERY, threshold=0)
-    paths = ("/tools", "/servers", "/health", "/skills", "/graph", "/cost")
+    paths = ("/tools", "/servers", "/health", "/skills", "/graph")
     return "\n".join([found, *map(visitor.get, paths)])
 
 

@@ -36,8 +36,7 @@ _SCRIPT = f"""
 create table call (
     id integer primary key, time text not null, who text not null, tool text not null,
     server text not null, outcome text not null, ms real not null,
-    argument_bytes integer, result_bytes integer, search text, arguments text,
-    result_tokens integer
+    argument_bytes integer, result_bytes integer, search text, arguments text
 );
 pragma user_version = {VERSION};
 """
@@ -85,14 +84,11 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str | None,
         Meta(description="As JSON, without known secrets, cut; null if they are not recorded."),
     ] = None
-    result_tokens: Annotated[
-        _Count, Meta(description="Of what a model read, estimated; null if no MCP client called.")
-    ] = None
 
 
 _COLUMNS = RecordedCall.__struct_fields__
 _FIELDS = RecordedCall.__struct_encode_fields__
-_INSERT = f"insert into call values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - no values
+_INSERT = f"insert into call ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - no values
 
 
 @dataclass(frozen=True, slots=True)

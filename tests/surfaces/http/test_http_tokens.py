@@ -235,7 +235,7 @@ def test_a_damaged_file_lets_only_the_owner_in(guarded: Cli, damage: str) -> Non
     path.write_text(damage, "utf-8")
     assert ask(guarded, "/tools", token)[0] == 503
     url, bearer = guarded.record()["url"], {"Authorization": f"Bearer {token}"}
-    for method, path in (("POST", "/ui/link"), ("GET", "/ui/savings.json")):
+    for method, path in (("POST", "/ui/link"), ("GET", "/ui/graph.json")):
         status, answer = fetch(url, path, method=method, headers=bearer)
         assert (status, answer["type"]) == (503, "TokenFileError"), "it may be a good token"
     assert guarded("list-tools").returncode == 0

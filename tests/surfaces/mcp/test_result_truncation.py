@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolscript.errors import ArgumentsError
 from toolscript.surfaces.mcp.result_truncation import StoredResult, read_more, shorten
-from toolscript.text.token_estimate import BYTES_PER_TOKEN, result_tokens
+from toolscript.text.token_estimate import BYTES_PER_TOKEN, estimated_tokens
 from toolscript.types import RESULT_LIMIT, ToolSpec
 
 LIMIT = 4000
@@ -182,7 +182,8 @@ def test_the_handle_is_a_link_that_no_model_reads() -> None:
     expected = {"vendor/x": 1, "toolscript/result": {**link, "mimeType": "text/plain"}}
     assert Model(long).result["_meta"] == expected
     types.ResourceLink.model_validate(expected["toolscript/result"])
-    assert result_tokens(Model(long).result) < LIMIT / BYTES_PER_TOKEN
+    shown = "".join(block["text"] for block in Model(long).result["content"])
+    assert estimated_tokens(shown.encode()) < LIMIT / BYTES_PER_TOKEN
 
 
 def test_everything_else_that_is_left_out_is_had_by_its_path() -> None:

@@ -60,7 +60,6 @@ def known(site: Browser) -> list[str]:
         "/ui/servers/s",
         "/ui/review",
         "/ui/activity",
-        "/ui/savings",
         "/ui/graph",
         "/ui/doctor",
     ],

@@ -1,4 +1,4 @@
-"""Servers, review, activity, savings, graph, skills, access, doctor, and the first visit."""
+"""Servers, review, activity, graph, skills, access, doctor, and the first visit."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -307,22 +307,6 @@ def test_others_see_their_own_calls_alone(site: Cli, browser: Browser) -> None:
 
 
 # The other screens
-
-
-def test_what_it_saves_is_what_the_command_prints(site: Cli, browser: Browser) -> None:
-    call(browser, "mail__send_mail")
-    answer = browser.open("/ui/savings.json").json
-    assert answer == site.json("cost")
-    assert answer["tools"] == 4
-    assert answer["results"] == []  # no model has read it
-    params = {"name": "call_destructive_tool", "arguments": {"tool": "mail:send_mail"}}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-    assert fetch(browser.url, "/message", method="POST", body=body.encode())[0] == 200
-    answer = browser.open("/ui/savings.json").json
-    assert [each["tool"] for each in answer["results"]] == ["mail__send_mail"]
-    assert answer["results"][0]["calls"] == 1
-    assert f"{answer['listAll']:,}" in browser.page("/ui/savings").one("table", class_="cost").text
-    assert f"{answer['listSearch']:,}" in site("cost").stdout
 
 
 @pytest.mark.both_storages

@@ -38,7 +38,6 @@ SCREENS = {
     "server": "/servers/calendar",
     "review": "/review",
     "activity": "/activity",
-    "savings": "/savings",
     "graph": "/graph",
     "skills": "/skills",
     "access": "/access",
@@ -90,7 +89,7 @@ def picture_name(screen: str, size: str, scheme: str) -> str:
     return f"{screen}-{size}-{scheme}.webp"
 
 
-IN_GUIDE = ("search", "questions", "servers", "review", "activity", "savings")
+IN_GUIDE = ("search", "questions", "servers", "review", "activity")
 NAMES = {picture_name(screen, "wide", scheme) for screen in IN_GUIDE for scheme in SCHEMES}
 
 

@@ -256,29 +256,6 @@ class ActivityAnswer(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-class ResultCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the results of one tool cost the models that read them."""
-
-    tool: str
-    calls: Count
-    tokens: Annotated[Count, about("Of all its results together.")]
-    largest: Annotated[Count, about("Of its largest result.")]
-
-
-class CostAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What tools cost a model in tokens: estimates, four bytes of JSON each."""
-
-    tools: Count
-    list_all: Annotated[Count, about("Listing every tool at the beginning of a session.")]
-    list_search: Annotated[Count, about("Listing the tools of the search instead.")]
-    search: Annotated[Count, about("One answer of the search: the mean over `asked`.")]
-    asked: Annotated[list[str], about("The questions that were asked to measure that.")]
-    break_even: Annotated[
-        Count | None, about("As many searches in a session cost as much as listing every tool.")
-    ]
-    results: Annotated[list[ResultCost], about("Of the calls on record, the most tokens first.")]
-
-
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A typed client as JSON."""
 
@@ -319,7 +296,6 @@ ANSWERS = (
     *(GraphAnswer, RelatedAnswer, GraphImported),
     *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
     *approval_messages.TYPES,
-    CostAnswer,
 )
 
 

@@ -27,7 +27,6 @@ from toolscript.surfaces.http import (
     activity_routes,
     answers,
     approval_routes,
-    cost_routes,
     graph_routes,
     openapi,
     probe_routes,
@@ -96,7 +95,7 @@ def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
     modules = (
         *(graph_routes, runtime_routes, approval_routes, activity_routes),
-        *(cost_routes, probe_routes, upstream_routes),
+        *(probe_routes, upstream_routes),
     )
     others = (each for module in modules for each in module.ENDPOINTS)
     every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]

@@ -85,8 +85,8 @@ class ToolCalls:
             **context.more,
         )
         answer = call if is_whole else self._answer_call(name, call, context, is_listed=is_listed)
-        history, grant, is_read = context.session.history, context.grant, not is_whole
-        return await audited(self._app, name, arguments, grant, history, answer, is_read=is_read)
+        history, grant = context.session.history, context.grant
+        return await audited(self._app, name, arguments, grant, history, answer)
 
     async def run_script(self, script: str, context: RequestContext) -> _Raw:
         """Returns the result of a script as a model gets it."""

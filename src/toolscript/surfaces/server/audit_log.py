@@ -22,7 +22,6 @@ from toolscript.storage.activity_log import Outcome, RecordedCall
 from toolscript.surfaces.server.error_codes import outcome_of
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
-from toolscript.text.token_estimate import result_tokens
 from toolscript.text.wire_constants import REFERENCE
 from toolscript.types import Grant
 
@@ -49,8 +48,6 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
     grant: Grant,
     history: SessionHistory,
     call: Awaitable[dict[str, Any]],
-    *,
-    is_read: bool = False,
 ) -> dict[str, Any]:
     """Returns the result of a call, or raises its error, once the outcome is recorded.
 
@@ -61,7 +58,6 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
         grant: The rights of the caller.
         history: The session, whose search may have led to the call.
         call: The call itself.
-        is_read: Whether a model reads the result.
     """
     keeps = app.activity.keep_arguments
     search = history.search_for(app.catalogue(grant).id_of(tool)) if keeps else None
@@ -103,7 +99,6 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
                 )
                 if keeps and sent is not None
                 else None,
-                result_tokens=result_tokens(result) if is_read and result else None,
             )
         )
 

@@ -30,7 +30,6 @@ NAVIGATION = (
     ("/servers", "Servers"),
     ("/review", "Review"),
     ("/activity", "Activity"),
-    ("/savings", "Savings"),
     ("/graph", "Graph"),
     ("/skills", "Skills"),
     ("/access", "Access"),

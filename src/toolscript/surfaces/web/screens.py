@@ -39,7 +39,6 @@ _MODULES = (
     "server_screens",
     "review_screens",
     "activity_screen",
-    "savings_screen",
     "graph_screen",
     "skills_screen",
     "access_screen",
