@@ -8,7 +8,6 @@ import anyio.to_thread
 
 from toolscript.app.argument_checks import check_foreign_arguments
 from toolscript.app.call_approvals import Approvals, CallRequest
-from toolscript.app.output_checks import OutputChecks
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.config.permission_rules import decide
 from toolscript.errors import DeniedError, ToolClassError, UnknownNameError, UpstreamError
@@ -37,7 +36,6 @@ class Calls:
         self._catalogue = catalogue
         self._approvals = approvals
         self._learning = learning
-        self._output_checks = OutputChecks()
 
     async def call(  # noqa: PLR0913 - the parts of a call
         self,
@@ -104,7 +102,6 @@ class Calls:
             raise
         if result.get("resultType") != "input_required":  # a task has begun well
             learn(succeeded=not result.get("isError"))
-        await self._output_checks.check(tool, result)
         return result
 
     async def _permit(
