@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolscript.text.display import encodable, printable
 from toolscript.text.image_size import image_size
-from toolscript.text.redaction import redact
+from toolscript.text.redaction import redact, redact_known
 from toolscript.text.token_estimate import estimated_tokens, image_tokens
 from toolscript.text.words import compact, words
 
@@ -100,6 +100,15 @@ def test_a_text_within_the_limit_is_not_cut() -> None:
 )
 def test_secrets_and_the_user_information_of_urls_are_blanked(text: str, expected: str) -> None:
     assert redact(text, ["s3cret-s3cret"]) == expected
+
+
+def test_known_secrets_are_blanked_in_any_spelling_and_nothing_else() -> None:
+    secret = "pa/ss word+1"  # noqa: S105 - not one
+    texts = ["it is pa/ss word+1", "pa%2Fss%20word%2B1", "token = abcdef1234567890", "x" * 100_000]
+    assert redact_known(texts, [secret]) == ["it is ***", "***", *texts[2:]]
+    assert redact_known(["ab abc x-ab"], ["ab"]) == ["*** abc x-***"]
+    assert redact_known([], [secret]) == []
+    assert redact_known(["x " * 50_000 + secret], [secret]) == ["x " * 50_000 + "***"]
 
 
 @given(st.text(alphabet=st.characters()))

@@ -299,21 +299,6 @@ def test_classes_are_given_by_name(tmp_path: Path, stated: Any, meant: dict[str,
     assert one(tmp_path, {**GOOD, "class": stated}, KIND="write").classes == meant
 
 
-@pytest.mark.parametrize(
-    ("stated", "meant"),
-    [
-        (None, ()),
-        ([], ()),
-        (["strip"], ("strip",)),
-        (["redact", "strip", "redact"], ("strip", "redact")),
-        (["${STEP}"], ("redact",)),
-    ],
-)
-def test_what_is_done_to_results_is_a_list(tmp_path: Path, stated: Any, meant: Any) -> None:
-    """config:file"""
-    assert one(tmp_path, {**GOOD, "output": stated}, STEP="redact").output == meant
-
-
 def test_the_most_specific_limit_of_results_counts(tmp_path: Path) -> None:
     """config:file"""
     limits = {"*": 5000, "get_*": 6000, "get_all": 7000}
@@ -478,8 +463,6 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ),
     ("it", {"command": "x", "callTimeout": 10**400}, "callTimeout is 1000"),
     ("it", {"command": "x", "tool_timeout_sec": -1}, "tool_timeout_sec is -1; expected seconds"),
-    ("it", {"command": "x", "output": "strip"}, "output is 'strip'; expected a list of strings"),
-    ("it", {"command": "x", "output": ["cut"]}, "output has 'cut'; expected strip, redact or"),
     (
         "it",
         {"command": "x", "resultLimit": 3999},
@@ -824,7 +807,6 @@ SECRET = "sk-1234567890"  # noqa: S105 - looked for where it must not be
         {**GOOD, "protocol": "x${KEY}"},
         {"url": "${KEY:-other}"},
         {"url": f"ftp://ana:{SECRET}@host"},
-        {**GOOD, "output": ["${KEY}"]},
         {"url": f"ftp://host/?key={SECRET}"},
     ],
 )

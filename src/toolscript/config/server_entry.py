@@ -38,7 +38,6 @@ from toolscript.types import (
     TOOL_CLASSES,
     Instances,
     OAuthClient,
-    OutputStep,
     Protocol,
     Repair,
     ServerSpec,
@@ -271,7 +270,6 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
         is_shared=_is_shared(reader),
         instances=_instances(reader, transport),
         max_concurrent=reader.count("maxConcurrent"),
-        output=_output(reader),
         result_limits=_result_limits(reader),
         **(_process(reader, base) if transport == "stdio" else _remote(reader, url_key)),
         hidden=tuple(sorted(reader.hidden)),
@@ -369,13 +367,6 @@ def _read_type(reader: Entry) -> tuple[str, str]:
 def _auto_approve(reader: Entry) -> bool:
     """Whether changes of tools need no approval. Other clients have a list of names there."""
     return not isinstance(reader.raw.get("autoApprove"), list) and reader.flag("autoApprove")
-
-
-def _output(reader: Entry) -> tuple[OutputStep, ...]:
-    stated = reader.texts("output") or ()
-    for other in (each for each in stated if each not in {"strip", "redact"}):
-        raise EntryError(f"output has {_show(other)}; expected strip, redact or both")
-    return cast("tuple[OutputStep, ...]", tuple(sorted(set(stated), reverse=True)))
 
 
 def _result_limits(reader: Entry) -> dict[str, int]:

@@ -25,7 +25,6 @@ Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "legacy"]
 Start = Literal["lazy", "eager"]
 Instances = Literal["each", "one"]
-OutputStep = Literal["strip", "redact"]
 PROJECT = "${PROJECT}"
 """In an entry, stands for the folder that the caller works in."""
 SECRET_VARIABLE = re.compile(r"\$\{secret:(?P<name>[A-Za-z0-9_.-]{1,64})\}")
@@ -88,8 +87,6 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every replica of a gateway runs it, or one replica for all."""
     max_concurrent: int = 0
     """How many requests it gets at a time; 0 for any number."""
-    output: tuple[OutputStep, ...] = ()
-    """What is done to the texts of its results."""
     result_limits: dict[str, int] = {}
     """Characters of a result that models get, by names of tools and patterns of them."""
     project: str = ""

@@ -43,9 +43,9 @@ from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.upstream.backoff import LASTING_S, Backoff
 from toolscript.gateway.upstream.http_outcome import FORGOTTEN
 from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
-from toolscript.gateway.upstream.output_filter import OutputFilter
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.script_upstream import ScriptUpstream
+from toolscript.gateway.upstream.secret_blanking import SecretBlanking
 from toolscript.gateway.upstream.session_factory import LastSession, SessionFactory
 from toolscript.gateway.upstream.skill_listing import MANIFEST, list_skills, serves_skills
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
@@ -129,9 +129,7 @@ class McpUpstream:
             admit=self._admit,
             is_repeatable=self._is_repeatable,
         )
-        self._output = OutputFilter(
-            spec.output, self._secrets, lambda: self._sessions.resolved.stored
-        )
+        self._blanking = SecretBlanking(lambda: self._sessions.resolved.stored)
 
     @property
     def _is_stale(self) -> bool:
@@ -187,9 +185,7 @@ class McpUpstream:
         while True:
             try:
                 result = await self._router.exchange(method, params, caller)
-                return await self._output.result(method, result)
-            except RefusedError as error:
-                raise self._output.refusal(error) from None
+                return await self._blanking.blank_result(result)
             except NotConnectedError as error:
                 if not (self._needs_login and caller.may_log_in):
                     raise
@@ -275,7 +271,7 @@ class McpUpstream:
         tools = await list_tools(session, self._spec)
         skills = await list_skills(session, self._spec)
         self._fresh_s = min(tools.fresh_s, skills.fresh_s)
-        definitions = tuple(map(self._output.definition, (*tools.tools, *skills.tools)))
+        definitions = tuple(map(self._blanking.blank_definition, (*tools.tools, *skills.tools)))
         reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, definitions)
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
@@ -325,7 +321,7 @@ class McpUpstream:
 
     async def _publish_other_lists(self, session: ClientSession) -> None:
         self._has_other_lists = True
-        lists = self._output.lists(await other_lists(session))
+        lists = self._blanking.blank_lists(await other_lists(session))
         if lists != self._ready.lists:
             self._ready = msgspec.structs.replace(self._ready, lists=lists)
             self._report(self._ready)
