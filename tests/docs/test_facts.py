@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.docs.pages import DOCS
+from toolscript.app.script_sandbox import LIMITS
 from toolscript.embedding.vector_cache import VERSION
 from toolscript.gateway.upstream import backoff
 from toolscript.retrieval.live_index import SEARCH_TIMEOUT_S
@@ -15,9 +16,14 @@ RETRIES = (
     f"up to {backoff.LAST_RETRY_S:g} s"
 )
 FILES = "reference/files.md"
+SCRIPT_LIMITS = (
+    f"| calls | {LIMITS.calls} | | time to compute (calls do not count), and to sleep "
+    f"| {LIMITS.seconds:g} s | | memory | {LIMITS.memory_mib} MiB |"
+)
 FACTS = [
     (FILES, f'| `version` | `"{VERSION}"`; raised when the text that is embedded'),
     (ARCHITECTURE, RETRIES),
+    ("guides/scripts.md", SCRIPT_LIMITS),
     (ARCHITECTURE, f"A search that takes longer than {SEARCH_TIMEOUT_S:g} s ends"),
 ]
 

@@ -32,10 +32,6 @@ def test_the_scripts_of_the_guide_run(
     tools = [tool(name, inputSchema=PATH) | hints for name in TEXTS]
     cli.configure(files=scripted(*tools, fate=str(fate)))
     cli.start_gateway("--scripts")
-    counted = {"a.log": 2, "b.log": 2}
     done = cli("exec", "count.py")
-    assert json.loads(done.stdout) == counted, done.stderr
-    assert cli("scripts", "add", "errors.py").stdout == "added scripts__count-errors\n"
-    done = cli("call", "scripts__count-errors", '{"folder": "/srv/logs"}')
-    assert json.loads(done.stdout) == counted, done.stderr
+    assert json.loads(done.stdout) == {"a.log": 2, "b.log": 2}, done.stderr
     stop_all([cli.record()["pid"]])

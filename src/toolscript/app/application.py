@@ -79,8 +79,8 @@ class App:
         )
         """Asks a person, and remembers the answers."""
         self.results = results
-        self.scripts = ScriptRunner(calls)
-        """Runs scripts of models, and those that are stored."""
+        self.scripts = ScriptRunner(is_on=calls.scripts)
+        """Runs scripts of models."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self._skills = skills

@@ -1,15 +1,10 @@
-"""Runs scripts of models; imports their sandbox, which needs an extra, for the first one."""
+"""Runs scripts of models; imports their sandbox, which needs an extra, only if they are on."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import anyio.to_thread
+from typing import TYPE_CHECKING
 
 from toolscript.app.base import ScriptDoor, ScriptOutcome
 from toolscript.app.scoped_catalogue import ScopedCatalogue
-from toolscript.config.settings import CallSettings
-from toolscript.config.stored_scripts import SERVER
-from toolscript.errors import ConfigError
+from toolscript.errors import ConfigError, UnknownNameError
 from toolscript.types import BUILTIN
 
 if TYPE_CHECKING:
@@ -17,49 +12,45 @@ if TYPE_CHECKING:
 
 
 class ScriptRunner:
-    """Runs scripts. Raises `ConfigError` if models may write some and the extra is missing."""
+    """Runs scripts if they are on. Raises `ConfigError` if they are and the extra is missing."""
 
-    def __init__(self, settings: CallSettings) -> None:
-        self._settings = settings
-        self.is_offered = settings.scripts
-        """Whether models may write scripts; those that are stored can always be called."""
-        self._scripts = self._load() if settings.scripts else None
+    def __init__(self, *, is_on: bool) -> None:
+        self._scripts = _load() if is_on else None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether models may write scripts."""
+        return self._scripts is not None
 
     def close(self) -> None:
         """Ends the processes of the sandbox."""
         if self._scripts is not None:
             self._scripts.close()
 
-    async def run(
-        self,
-        script: str,
-        catalogue: ScopedCatalogue,
-        door: ScriptDoor,
-        arguments: Mapping[str, Any] | None = None,
-    ) -> ScriptOutcome:
-        """Runs a script: see `Scripts.run`. A stored script has arguments.
+    async def run(self, script: str, catalogue: ScopedCatalogue, door: ScriptDoor) -> ScriptOutcome:
+        """Runs a script, which may call the catalogue's tools that are for models.
 
-        It may call the tools of the catalogue that are for models, but no stored script.
+        Raises the errors of `Scripts.run`, and `UnknownNameError` if scripts are off.
         """
         if self._scripts is None:
-            self._scripts = await anyio.to_thread.run_sync(self._load)
+            raise UnknownNameError(
+                "scripts are off here; the user turns them on with: "
+                "toolscript gateway start --scripts"
+            )
         allowed = {
             tool.id: tool
             for tool in catalogue.tools()
-            if tool.is_for_models and tool.server not in {SERVER, BUILTIN}
+            if tool.is_for_models and tool.server != BUILTIN
         }
-        every = catalogue.gateway.catalogue.tools
-        return await self._scripts.run(script, every, allowed, door, arguments)
+        return await self._scripts.run(script, catalogue.gateway.catalogue.tools, allowed, door)
 
-    def _load(self) -> "Scripts":
-        try:
-            from toolscript.app.script_sandbox import ScriptLimits, Scripts  # noqa: PLC0415 - of an extra
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"scripts need {error.name}, which is not installed; install it with: "
-                "pip install 'toolscript[scripts]', or leave out --scripts"
-            ) from None
-        limits = self._settings
-        return Scripts(
-            ScriptLimits(limits.script_calls, limits.script_timeout_s, limits.script_memory_mib)
-        )
+
+def _load() -> "Scripts":
+    try:
+        from toolscript.app.script_sandbox import Scripts  # noqa: PLC0415 - of an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"scripts need {error.name}, which is not installed; install it with: "
+            "pip install 'toolscript[scripts]', or leave out --scripts"
+        ) from None
+    return Scripts()

@@ -66,10 +66,13 @@ class ScriptLimits(NamedTuple):
     memory_mib: int = 128
 
 
+LIMITS = ScriptLimits()
+
+
 class Scripts:
     """Runs scripts, some at a time."""
 
-    def __init__(self, limits: ScriptLimits) -> None:
+    def __init__(self, limits: ScriptLimits = LIMITS) -> None:
         self.limits = limits
         self._places = anyio.CapacityLimiter(MAX_OPEN_SCRIPTS)
         self._pool: monty.Monty | None = None
@@ -86,7 +89,6 @@ class Scripts:
         tools: Mapping[str, ToolSpec],
         allowed: Mapping[str, ToolSpec],
         door: ScriptDoor,
-        arguments: Mapping[str, Any] | None = None,
     ) -> ScriptOutcome:
         """Runs a script to its end.
 
@@ -95,7 +97,6 @@ class Scripts:
             tools: The whole catalogue.
             allowed: The tools that it may name, by id.
             door: Fulfils its requests.
-            arguments: The value of its variable of that name; None for none.
 
         Raises:
             ArgumentsError: The script is too long, or has mistakes; nothing was called.
@@ -109,9 +110,7 @@ class Scripts:
         async with self._places:
             code = await _step(partial(script_tools, tools, allowed, script))
             async with self._session(code) as session:
-                return await _Run(self.limits, code, door, allowed).drive(
-                    session, script, arguments
-                )
+                return await _Run(self.limits, code, door, allowed).drive(session, script)
 
     @asynccontextmanager
     async def _session(self, code: ScriptTools) -> AsyncGenerator[monty.MontySession]:
@@ -184,12 +183,9 @@ class _Run:
         self._answered = anyio.Event()
         self._printed = monty.CollectString(MAX_PRINTED_BYTES)
 
-    async def drive(
-        self, session: monty.MontySession, script: str, arguments: Mapping[str, Any] | None
-    ) -> ScriptOutcome:
+    async def drive(self, session: monty.MontySession, script: str) -> ScriptOutcome:
         """Returns the outcome of a script in a session."""
-        inputs = {"arguments": dict(arguments or {})}
-        start = partial(session.feed_start, inputs=inputs, print_callback=self._printed)
+        start = partial(session.feed_start, print_callback=self._printed)
         problem: ToolscriptError | None = None
         value, error = "", ""
         try:
@@ -299,24 +295,6 @@ class _Run:
         where = ", ".join(filter(None, (line, made)))
         text = f"{where}: {text}" if where else text
         return f"{text}; {limits}" if is_limit else text
-
-
-def find_syntax_error(text: str) -> str:
-    """Returns the first mistake in the syntax of a script, with its line; empty if there is none.
-
-    Nothing of the script is run. Its text begins with an empty line, as in `StoredScript`.
-    """
-    with (
-        monty.Monty(min_processes=0, max_processes=1) as pool,
-        pool.checkout(script_name="script") as session,
-    ):
-        try:
-            session.feed_start(f"raise SystemExit{text}")
-        except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
-            line = error.traceback()[-1].line
-            if line > 1:  # the first is ours
-                return f"line {line}: {printable(error.display('msg'), _MAX_MISTAKE)}"
-    return ""
 
 
 def _function(name: str) -> Callable[[], None]:

@@ -19,7 +19,6 @@ from typing import Any, Literal, Never, NotRequired, TypeAlias, TypedDict
 
 async def search(query: str, limit: int = ...) -> list[dict[str, Any]]: ...
 async def result(handle: str, path: str = ...) -> Any: ...
-arguments: dict[str, Any]
 """
 _BEGINNING = """\
 import json as _json

@@ -80,13 +80,13 @@ def key_of(sources: tuple[Path, ...]) -> str:
 def watched(sources: tuple[Path, ...], data_dir: Path | None) -> tuple[Path, ...]:
     """Returns the files that a configuration depends on.
 
-    Those are the sources, the records of trust, the switches, the secrets and the folder of stored
-    scripts. All but the sources lie below ``data_dir``; None if nothing has to be trusted.
+    Those are the sources, the records of trust, the switches and the secrets. All but the sources
+    lie below ``data_dir``; None if nothing has to be trusted.
     """
     if data_dir is None:
         return sources
     records = ((trust_record(data_dir, path), switches_file(data_dir, path)) for path in sources)
-    return (*sources, *chain.from_iterable(records), secrets_file(data_dir), data_dir / "scripts")
+    return (*sources, *chain.from_iterable(records), secrets_file(data_dir))
 
 
 def secrets_file(data_dir: Path) -> Path:

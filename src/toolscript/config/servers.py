@@ -24,8 +24,6 @@ from toolscript.config.permission_rules import PermissionProfile, RuleError, rul
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
-from toolscript.config.stored_scripts import SERVER as SCRIPTS
-from toolscript.config.stored_scripts import ScriptFolder
 from toolscript.config.switches import read_switches, switch_lines, switch_of, switch_rules
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import (
@@ -42,7 +40,6 @@ from toolscript.types import PermissionRule, ServerSpec
 _RULES = ("permissions", "profiles")
 """The keys of a file that limit calls."""
 _PROFILE_KEYS = ("permissions", "tools")
-_OWN_NAMES = {"toolscript": "in which it asks users", SCRIPTS: "for stored scripts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +136,6 @@ def _load(
     ]
     config = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
     names = (*(spec.name for spec in config.servers), *(each.server for each in config.problems))
-    scripts = ScriptFolder(trust.data_dir).server() if trust is not None else None
-    if scripts is not None and scripts.name not in names:
-        config = replace(config, servers=(*config.servers, scripts))
     return replace(
         config,
         stamp=before,
@@ -286,9 +280,8 @@ def _skills(
 
 
 def _check_name(spec: ServerSpec) -> None:
-    use = _OWN_NAMES.get(spec.name.casefold())
-    if use and not spec.disabled:
-        raise EntryError(f"the name is toolscript's own, {use}; rename the server")
+    if spec.name.casefold() == "toolscript" and not spec.disabled:
+        raise EntryError("the name is toolscript's own, in which it asks users; rename the server")
 
 
 def _permissions(path: Path, document: dict[str, Any]) -> tuple[PermissionRule, ...]:

@@ -223,24 +223,6 @@ class CallSettings:
         env="TOOLSCRIPT_SCRIPTS",
         flag="--scripts",
     )
-    script_calls: int = _setting(
-        100,
-        "How many calls one script of a model may make.",
-        "TOOLSCRIPT_SCRIPT_CALLS",
-        bounds=(1, 10000),
-    )
-    script_timeout_s: float = _setting(
-        30.0,
-        "How long one script of a model may compute, in seconds; the time of calls does not count.",
-        "TOOLSCRIPT_SCRIPT_TIMEOUT",
-        bounds=(0.1, 3600),
-    )
-    script_memory_mib: int = _setting(
-        128,
-        "How much memory one script of a model may take, in MiB.",
-        "TOOLSCRIPT_SCRIPT_MEMORY",
-        bounds=(8, 4096),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,8 +93,6 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The folder that `PROJECT` stands for in an instance's fields; empty in the entry itself."""
     entry_launch: tuple[str, ...] = ()
     """Command, arguments and address as in the entry, before a folder replaces `PROJECT`."""
-    scripts: tuple[str, ...] = ()
-    """The folder of the stored scripts that are its tools, and its stamp; empty for a program."""
     hidden: tuple[str, ...] = ()
     """Values of variables that are part of the other fields: most of them are keys."""
     secret_versions: dict[str, str] = {}

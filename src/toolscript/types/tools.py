@@ -122,8 +122,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """The server's own definition of a repaired tool."""
     skill: SkillManifest | None = None
     """None for a tool."""
-    script: str = ""
-    """The whole text of a stored script, for the comparison of definitions; empty for others."""
 
     @classmethod
     def of(cls, source: Callable[..., Any] | Any, server: str = "tools") -> "ToolSpec":

@@ -131,7 +131,6 @@ def test_an_entry_that_cannot_be_read_is_not_written(
     for words, message in {
         ("a__b", "x"): "a name may not contain '__' or end in '_' (tools are called server__tool)",
         ("toolscript", "x"): "the name is toolscript's own",
-        ("scripts", "x"): "the name is toolscript's own, for stored scripts; rename the server",
         ("ts", "toolscript", "mcp"): "it is toolscript itself",
         ("x", "run", "${NO_SUCH}"): "args needs ${NO_SUCH}, which is not set in the environment",
         ("x", "http://"): "url is",

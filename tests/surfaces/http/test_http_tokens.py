@@ -197,14 +197,14 @@ def test_what_is_granted_is_said(guarded: Cli) -> None:
     """http:others: and names that fit no server and no tool."""
     assert guarded("list-tools").returncode == 0
     words = ("--server", "file", "--tool", "mail__send_mail", "--tool", "mail__sent_*")
-    words = (*words, "--server", "skills", "--server", "scripts")
+    words = (*words, "--server", "skills")
     done = guarded("token", "create", *words, "--days", "2")
     token = done.stdout.strip()
     assert token.startswith("ts_")
     server, no_tool, grants = done.stderr.splitlines()
     assert server == "toolscript: 'file' fits no server that is configured now"
     assert no_tool == "toolscript: 'mail__sent_*' fits no tool that is known now"
-    granted = "grants file, skills, scripts, mail__send_mail, mail__sent_*; take it back with"
+    granted = "grants file, skills, mail__send_mail, mail__sent_*; take it back with"
     assert granted in grants
     [row] = guarded.json("token", "list")["tokens"]
     assert row["expires"] > row["created"]

@@ -38,7 +38,7 @@ LARGE = {"content": [{"type": "text", "text": json.dumps({"rows": ROWS})}]}
 def cli(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     """A gateway with scripts, over a server that notes each call that it gets."""
     home = tmp_path_factory.mktemp("scripts")
-    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_SCRIPT_CALLS": "40"})
+    cli = Cli(home, FUZZY)
     failure = {"content": [{"type": "text", "text": "no disk"}], "isError": True}
     (home / "fate.json").write_text(json.dumps({"results": {"rows": LARGE, "fails": failure}}))
     server = Scripted(home)(

@@ -40,7 +40,6 @@ def normal_form(tool: ToolSpec) -> Definition:
         "outputSchema": sorted_schema(tool.output_schema),
         "annotations": sorted_schema(tool.annotations),
         "skill": msgspec.to_builtins(tool.skill, order="deterministic"),
-        "script": tool.script,
     }
     return {key: value for key, value in fields.items() if value}
 

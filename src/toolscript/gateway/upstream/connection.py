@@ -44,7 +44,6 @@ from toolscript.gateway.upstream.backoff import LASTING_S, Backoff
 from toolscript.gateway.upstream.http_outcome import FORGOTTEN
 from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
 from toolscript.gateway.upstream.request_router import RequestRouter
-from toolscript.gateway.upstream.script_upstream import ScriptUpstream
 from toolscript.gateway.upstream.secret_blanking import SecretBlanking
 from toolscript.gateway.upstream.session_factory import LastSession, SessionFactory
 from toolscript.gateway.upstream.skill_listing import MANIFEST, list_skills, serves_skills
@@ -490,12 +489,8 @@ class McpConnect:
         """The last session that worked with each server, by the digest of its entry."""
         self.logins = PendingLogins(self.auth, logins, document)
 
-    def __call__(
-        self, spec: ServerSpec, report: Callable[[Report], None]
-    ) -> McpUpstream | ScriptUpstream:
+    def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""
-        if spec.scripts:
-            return ScriptUpstream(spec, report, self.pins)
         return McpUpstream(spec, report, self)
 
     def close(self) -> None:

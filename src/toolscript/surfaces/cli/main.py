@@ -54,7 +54,6 @@ COMMANDS = {
     "doctor": "Check for problems, and say what to do.",
     "database": "Manage the database that several gateways share.",
     "exec": "Run a script that can only call tools.",
-    "scripts": "Store scripts that models call like tools.",
     "graph": "Show and fill the graph of tools used together.",
     "gateway": "Start, inspect and stop the gateway.",
     "ui": "Open the gateway's page in a browser.",

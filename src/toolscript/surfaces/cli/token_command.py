@@ -9,7 +9,6 @@ from toolscript.config.access_tokens import OPEN, Token, TokenStore, grant_for, 
 from toolscript.config.locations import key_of
 from toolscript.config.permission_rules import check_profile
 from toolscript.config.settings import PathSettings, Settings, load_settings
-from toolscript.config.stored_scripts import SERVER
 from toolscript.errors import ConfigError
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.snapshot import SnapshotStore
@@ -151,7 +150,7 @@ def _note_unknown_names(paths: PathSettings, grant: Grant) -> None:
     ids = {*known.tools, *known.skills, *known.held}
     for pattern in (*grant.servers, *grant.tools):
         alone = Grant(servers=(pattern,), tools=(pattern,) if pattern in grant.tools else ())
-        shown = [name for name in (*specs, SERVER, SKILLS) if alone.shows(name)]
+        shown = [name for name in (*specs, SKILLS) if alone.shows(name)]
         if not shown:
             note(f"{pattern!r} fits no server that is configured now")
         elif all(_is_ready(known, name) for name in shown) and not any(map(alone.allows, ids)):

@@ -53,7 +53,6 @@ from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.session_ids import LatestSessions, SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
-from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
     HEALTH,
@@ -71,7 +70,6 @@ from toolscript.surfaces.server.page_sessions import PAGE, PageSessions
 from toolscript.surfaces.server.request_log import RequestLogMiddleware, RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
 from toolscript.text.display import printable
-from toolscript.text.wire_constants import SCRIPT
 from toolscript.types import TOOL_CLASSES, Grant, ToolClass
 from toolscript.version import __version__
 
@@ -355,32 +353,18 @@ async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
     classes: tuple[ToolClass, ...],
 ) -> dict[str, Any]:
     """Returns the result of a tool's call by a request; cancels it where the caller hangs up."""
-    context = RequestContext(caller_of(request, session), grant_of(request), session)
-    call = _answer_call(app, tool, arguments, context, classes)
-    recorded = audited(app, tool, arguments, context.grant, session.history, call)
-    return await while_connected(request, recorded)
-
-
-async def _answer_call(
-    app: App,
-    tool: str,
-    arguments: dict[str, Any],
-    context: RequestContext,
-    classes: tuple[ToolClass, ...],
-) -> dict[str, Any]:
-    session = context.session
-    result = await app.call(
+    grant, history = grant_of(request), session.history
+    call = app.call(
         tool,
         arguments,
-        context.caller,
-        context.grant,
-        history=session.history,
+        caller_of(request, session),
+        grant,
+        history=history,
         session=session.id,
         classes=classes,
     )
-    if result.get("resultType") != SCRIPT:
-        return result
-    return await ToolCalls(app, "search").run_stored(tool, result, context)
+    recorded = audited(app, tool, arguments, grant, history, call)
+    return await while_connected(request, recorded)
 
 
 def _classes(request: Request) -> tuple[ToolClass, ...]:

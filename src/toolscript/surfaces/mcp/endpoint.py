@@ -102,7 +102,7 @@ class ToolEndpoint:
             hidden |= {*_CALLS, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
             hidden |= {RUN, MORE}
-        if not self._app.scripts.is_offered:
+        if not self._app.scripts.is_on:
             hidden.add(RUN)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         longest = dict.fromkeys((*_CALLS, RUN, MORE), self._catalogue(context).longest_result)
@@ -254,9 +254,6 @@ class ToolEndpoint:
             raise ToolClassError(f"{error}; call it with {right}", error.tool_class) from None
 
     async def _run_script(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        if not self._app.scripts.is_offered:
-            advice = "the user turns them on with: toolscript gateway start --scripts"
-            raise UnknownNameError(f"scripts are off here; {advice}")
         await self._wait_for_new_servers(context)
         return await self.calls.run_script(arguments["script"], context)
 

@@ -9,7 +9,7 @@ from toolscript.errors import ArgumentsError
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval.profiles import RequestDefaults
-from toolscript.types import EVERYTHING, TOOL_CLASSES, Grant, SearchRequest, ToolClass
+from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
@@ -40,8 +40,6 @@ class RequestContext:
     """Further parameters for the server, such as ``_meta``."""
     holder: str = ""
     """Who makes a request that no session lasts for; empty if its session does."""
-    classes: tuple[ToolClass, ...] = TOOL_CLASSES
-    """The classes of the tools that a script may call."""
 
     @property
     def owner(self) -> ResultOwner:

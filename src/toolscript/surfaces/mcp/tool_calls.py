@@ -29,7 +29,7 @@ from toolscript.surfaces.mcp.script_caller import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.text.wire_constants import REFERENCE, RUN, SCRIPT, SEARCH, TASK
+from toolscript.text.wire_constants import REFERENCE, RUN, SEARCH, TASK
 from toolscript.types import TOOL_CLASSES, ToolClass, ToolSpec
 
 _Raw: TypeAlias = dict[str, Any]
@@ -89,43 +89,21 @@ class ToolCalls:
         return await audited(self._app, name, arguments, grant, history, answer)
 
     async def run_script(self, script: str, context: RequestContext) -> _Raw:
-        """Returns the result of a script as a model gets it."""
-        result = await self._run(script, context)
-        return await self.fit(RUN, result, context, is_listed=False)
-
-    async def run_stored(self, name: str, call: _Raw, context: RequestContext) -> _Raw:
-        """Returns the result of a stored script, which may do no more than its class says.
-
-        Args:
-            name: The name or id of its tool.
-            call: The result of `App.call`, which has the script.
-            context: The request of the caller, who makes the script's calls.
-        """
-        most = TOOL_CLASSES.index(self._app.catalogue(context.grant).tool(name).tool_class)
-        limited = replace(context, classes=TOOL_CLASSES[: most + 1])
-        return await self._run(call["script"], limited, call["arguments"])
-
-    async def _run(
-        self, script: str, context: RequestContext, arguments: _Raw | None = None
-    ) -> _Raw:
-        """Returns the whole result of a script, whose calls are the caller's own."""
+        """Returns the result of a script, whose calls are the caller's own, as a model gets it."""
         own = replace(context, caller=ScriptCaller(context.caller), more={})
         door = ScriptDoor(
             partial(self._call_for_script, own),
             partial(self._search_for_script, own),
             partial(self._read_for_script, own),
         )
-        outcome = await self._app.scripts.run(
-            script, self._app.catalogue(own.grant), door, arguments
-        )
-        return script_caller.script_result(outcome)
+        outcome = await self._app.scripts.run(script, self._app.catalogue(own.grant), door)
+        result = script_caller.script_result(outcome)
+        return await self.fit(RUN, result, context, is_listed=False)
 
     async def _call_for_script(
         self, context: RequestContext, tool: str, arguments: _Raw
     ) -> tuple[str, bool]:
-        result = await self.call_tool(
-            tool, arguments, context, context.classes, is_listed=False, is_whole=True
-        )
+        result = await self.call_tool(tool, arguments, context, is_listed=False, is_whole=True)
         return await script_caller.read_value(tool, result)
 
     async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
@@ -151,8 +129,6 @@ class ToolCalls:
     ) -> _Raw:
         """Returns a call's result as a model gets it, or its task with an id for this caller."""
         result = await call
-        if result.get("resultType") == SCRIPT:
-            result = await self.run_stored(name, result, context)
         if result.get("resultType") != TASK:
             return await self.fit(name, result, context, is_listed=is_listed)
         tool = self._app.catalogue(context.grant).tool(name).id

@@ -12,7 +12,6 @@ from typing import Any
 from toolscript.config.access_tokens import OPEN
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
-from toolscript.config.stored_scripts import SERVER
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.gateway.base import LAST_WORDS
@@ -112,7 +111,7 @@ def _find_idle(config: Config, rules: Sequence[PermissionRule]) -> list[str]:
     servers = [*(s.name for s in config.servers), *(p.server for p in config.problems)]
     ids = {rule.pattern for rule in rules if SEPARATOR in rule.pattern}
     places = {each: each.partition(SEPARATOR)[0] for each in sorted(ids)}
-    names = [*servers, SERVER, SKILLS]
+    names = [*servers, SKILLS]
     return [each for each, server in places.items() if not fnmatch.filter(names, server)]
 
 
