@@ -37,7 +37,6 @@ from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.live_index import LiveIndex
 from toolscript.retrieval.profiles import search_profile, skills_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.retrieval.stored_search import StoredSearch
 from toolscript.skills.assembly import skill_service, vector_pair
 from toolscript.skills.scanner import SkillMode
 from toolscript.storage.atomic_files import check_owner
@@ -137,14 +136,11 @@ def application(
     if learning is not None:
         learning.embed = semantic.embed_query
     search, embedder = settings.search, semantic if wiring.embed else None
-    in_memory = settings.database.candidates == "memory"
-    candidates = None if in_memory else stores.candidates()
     engine = SearchEngine(
         search_profile(search.alpha, search.limit, search.threshold),
         LexicalSignal(),
         embedder,
         learning,
-        StoredSearch(candidates, embedder, learning) if candidates else None,
         accepted_at=lambda tool: gateway.catalogue.accepted_at(tool),  # noqa: PLW0108 - the latest catalogue's
     )
     skills = skills_profile(search.alpha, search.limit, search.threshold)

@@ -96,9 +96,6 @@ def test_the_guide_leads_from_an_empty_database_to_an_upgrade_and_back(
             assert fetch(url, "/search?q=read_file")[0] == 401
         assert {gateway for gateway, _, _ in proxy.answers} == set(urls)
 
-    rebuild, _ = said["A large catalogue"]
-    assert run(one, rebuild) == "1 tool in the index of the catalogue default"
-
     os.kill(other.record()["pid"], signal.SIGKILL)
     assert fetch(urls[0], "/ready")[0] == 200
 

@@ -1,4 +1,4 @@
-"""The pool of connections, when work takes too long and when it is closed."""
+"""The pool of connections, when work fails and when it is closed."""
 
 import asyncio
 import gc
@@ -20,23 +20,12 @@ async def slow(connection: Connection) -> int:
     return 1
 
 
-def test_work_that_takes_too_long_is_left_and_the_pool_goes_on(
-    connect: Callable[[], Database],
-) -> None:
-    database = connect()
-    for _ in range(2 * database.max_connections):  # more than there are connections
-        with pytest.raises(DatabaseUnavailableError, match=r"no answer within 0\.05 s"):
-            database.run(slow, 0.05)
-    assert database.run(one) == 1
-    assert not database.problem, "one slow statement is no failure of the database"
-
-
 def test_an_error_of_the_work_is_told_as_it_is(connect: Callable[[], Database]) -> None:
     async def fails(_: Connection) -> None:
         raise ValueError("of the work")
 
     with pytest.raises(ValueError, match="of the work"):
-        connect().run(fails, 10)
+        connect().run(fails)
 
 
 def test_a_closed_database_refuses_work_in_one_line(connect: Callable[[], Database]) -> None:
@@ -44,8 +33,6 @@ def test_a_closed_database_refuses_work_in_one_line(connect: Callable[[], Databa
     database.close()
     with pytest.raises(DatabaseUnavailableError, match="are closed"):
         database.run(one)
-    with pytest.raises(DatabaseUnavailableError, match="are closed"):
-        database.run_together([one, one], 10)
     gc.collect()  # a coroutine that was never awaited would be an error
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 from toolscript.embedding.base import VectorCache
 from toolscript.gateway.base import Replication
 from toolscript.graph.base import GraphStorage
-from toolscript.retrieval.base import StoredCandidates
 from toolscript.storage.base import ActivityStorage, Records
 
 
@@ -49,13 +48,6 @@ class Stores(Protocol):
         Args:
             servers: The digest of the servers whose tools they are.
             is_fallback: Whether a model computes them that stands in for another.
-        """
-        ...
-
-    def candidates(self) -> StoredCandidates | None:
-        """Returns the index that is stored with the tools; None if this process does not search it.
-
-        Raises `ConfigError` if there is no index.
         """
         ...
 

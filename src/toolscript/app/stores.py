@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from toolscript.config.access_tokens import token_files
 from toolscript.config.settings import Settings
-from toolscript.errors import ConfigError
 from toolscript.storage.activity_log import ActivityLog
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
@@ -89,10 +88,6 @@ class LocalStores:
         directory = self._data_dir / "cache" / "embeddings"
         folder = directory / FALLBACK if is_fallback else directory
         return JsonVectorCache(folder / f"embeddings-{servers}.json")
-
-    def candidates(self) -> None:
-        """See `Stores`."""
-        raise ConfigError("TOOLSCRIPT_CANDIDATES is database, which needs TOOLSCRIPT_DATABASE too")
 
     def join(self, url: str) -> None:
         """See `Stores`."""

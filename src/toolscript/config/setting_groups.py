@@ -391,12 +391,6 @@ class DatabaseSettings:
         "Name of the catalogue in that database; gateways with the same name share everything.",
         "TOOLSCRIPT_CATALOGUE",
     )
-    candidates: str = _setting(
-        "memory",
-        "Where searches of a gateway look: memory, or the index in that database.",
-        "TOOLSCRIPT_CANDIDATES",
-        choices=("memory", "database"),
-    )
     replica_url: str | None = _setting(
         None,
         "Address at which the other gateways reach this one.",

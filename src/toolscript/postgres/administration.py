@@ -1,19 +1,17 @@
-"""Manages the database that several gateways share: its tables, its values and its index."""
+"""Manages the database that several gateways share: its tables and its values."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError, InputError
-from toolscript.postgres import catalogue_build, schema, transfer
+from toolscript.postgres import schema, transfer
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import driver
 from toolscript.postgres.shared_stores import SharedStores, address_of, shared_of
 from toolscript.postgres.status import status
-from toolscript.retrieval.base import AnalyzedTool, CatalogueStatistics
 from toolscript.storage.database_status import DatabaseStatus
-from toolscript.types import Document
 
 
 class Administration:
@@ -108,28 +106,6 @@ class Administration:
                 yield stores
         finally:
             stores.close()
-
-    @staticmethod
-    def documents(stores: SharedStores) -> list[list[Document]]:
-        """Returns the stored tools of each server; raises `InputError` if there are none."""
-        entries = [entry for entry in transfer.InDatabase(stores).entries() if entry.tools]
-        if not entries:
-            raise InputError(
-                f"the catalogue {stores.catalogue} has no tools yet; they are stored once a "
-                "gateway with TOOLSCRIPT_CANDIDATES=memory has listed its servers"
-            )
-        return [[Document.of(tool) for tool in entry.tools] for entry in entries]
-
-    @staticmethod
-    def rebuild(
-        stores: SharedStores,
-        statistics: CatalogueStatistics,
-        analyzed: Iterable[Sequence[AnalyzedTool]],
-    ) -> None:
-        """Replaces the index of the catalogue; see `catalogue_build.rebuild`."""
-        catalogue_build.rebuild(
-            stores.database, stores.catalogue, statistics, analyzed, stores.feed
-        )
 
 
 @contextmanager

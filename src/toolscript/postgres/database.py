@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
@@ -30,8 +30,6 @@ CONNECT_TIMEOUT_S = 2.0
 QUERY_TIMEOUT_S = 30.0
 LOCK_TIMEOUT_S = 25
 """How long any lock is waited for. Refreshing a log-in holds one for 20 s at most."""
-READ_TIMEOUT_S = 3.0
-"""How long a search waits for each thing that it reads, before it goes on without."""
 IDLE_TRANSACTION_S = 300
 """How long a transaction may wait for its process. Refreshing a log-in takes 20 s at most."""
 _CANCELLATIONS, _CANCEL_S = 10, 0.5
@@ -127,25 +125,13 @@ class Database:
         """Why the last unit of work could not be run, as a sentence; empty if it was."""
         return f"{_NO_ANSWER}: {self.problem}" if self.problem else ""
 
-    def run(self, work: Work[T], timeout_s: float | None = None) -> T:
+    def run(self, work: Work[T]) -> T:
         """Runs a unit of work and returns its result. Blocks; any thread but the pool's may call.
 
         Its transaction is committed when this returns. Raises `DatabaseUnavailableError`: whether
         a commit that was under way was made is then unknown.
-
-        Args:
-            work: What is run.
-            timeout_s: How long it is waited for, in seconds; None for as long as it takes.
         """
-        return self._wait(self.execute(work), timeout_s)
-
-    def run_together(self, works: Sequence[Work[T]], timeout_s: float) -> list[T]:
-        """Runs units of work at the same time, each in its own transaction. See `run`."""
-
-        async def execute() -> list[T]:
-            return await asyncio.gather(*map(self.execute, works))
-
-        return self._wait(execute(), timeout_s)
+        return self._wait(self.execute(work))
 
     @contextmanager
     def transaction(self) -> Generator[Callable[[Work[Any]], Any]]:
@@ -182,18 +168,11 @@ class Database:
             work.close()
             raise DatabaseUnavailableError(_CLOSED) from None
 
-    def _wait(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        future = self._submit(work)
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            return future.result(timeout_s)
+            return self._submit(work).result()
         except CancelledError:
             raise DatabaseUnavailableError(_CLOSED) from None
-        except TimeoutError:
-            if not future.cancel():  # the work has ended, perhaps with this error
-                return future.result()
-            # No failure of the database yet: this work may be slow.
-            line = f"{_NO_ANSWER}: no answer within {timeout_s:g} s"
-            raise DatabaseUnavailableError(line) from None
 
     async def execute(self, work: Work[T]) -> T:
         """Does what `run` does, for coroutines on the database's own loop: see `submit`."""

@@ -17,32 +17,8 @@ class Connection(Protocol):
         """Ends the connection without a word to the server."""
         ...
 
-    async def set_type_codec(
-        self,
-        typename: str,
-        *,
-        schema: str,
-        encoder: Callable[[Any], bytes],
-        decoder: Callable[[bytes], Any],
-        format: str,  # noqa: A002 - the driver's
-    ) -> None:
-        """Has values of a type written and read by functions."""
-        ...
-
-    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - the driver's
+    async def execute(self, query: str, *args: Any) -> str:
         """Runs a statement, or several without parameters; returns what was done."""
-        ...
-
-    async def copy_records_to_table(
-        self,
-        table_name: str,
-        *,
-        records: Iterable[Sequence[Any]],
-        columns: Sequence[str],
-        schema_name: str,
-        timeout: float | None = None,  # noqa: ASYNC109 - the driver's
-    ) -> str:
-        """Adds rows to a table, in one go."""
         ...
 
     async def executemany(self, command: str, args: Iterable[Sequence[Any]]) -> None:

@@ -12,7 +12,6 @@ from toolscript.postgres.database import Database
 from toolscript.postgres.driver import driver
 from toolscript.postgres.graph_store import DatabaseGraphStore
 from toolscript.postgres.key_value_store import DatabaseRecords, SealedRecords
-from toolscript.postgres.large_catalogue import LargeCatalogue
 from toolscript.postgres.replica import DatabaseReplication
 from toolscript.postgres.vector_cache import DatabaseVectorCache
 from toolscript.storage.base import Records
@@ -82,19 +81,6 @@ class SharedStores:
     def open(self) -> None:
         """Connects; raises `DatabaseUnavailableError` or `SchemaVersionError`."""
         self.database.open()
-
-    def candidates(self) -> LargeCatalogue | None:
-        """See `Stores`."""
-        if self.replication is None:  # a command searches in memory
-            return None
-        index = LargeCatalogue(self.database, self.feed, self.catalogue, self.replication.leases)
-        index.open()
-        if not index.is_built:
-            raise ConfigError(
-                f"TOOLSCRIPT_CANDIDATES is database, but the catalogue {self.catalogue} has no "
-                "index; make one with: toolscript database rebuild"
-            )
-        return index
 
     def join(self, url: str) -> None:
         """See `Stores`. Servers are owned once an application follows them."""

@@ -18,9 +18,6 @@ _REPLICAS = """
 select catalogue, id, url, version from toolscript.replica
 where expires_at > clock_timestamp() order by catalogue, id
 """
-_INDEXES = """
-select catalogue, position, size from toolscript.catalogue_index where is_current
-"""
 
 
 async def status(connection: Connection) -> DatabaseStatus:
@@ -44,10 +41,6 @@ async def _catalogues(connection: Connection) -> tuple[CatalogueStatus, ...]:
         replicas[catalogue].append(ReplicaStatus(id=identifier, url=url, version=version))
     tools = await _lengths(connection, "catalogue", "tools")
     tokens = await _lengths(connection, "tokens", "tokens")
-    rows = await connection.fetch(_INDEXES)
-    indexes: dict[str, tuple[int, int]] = {
-        name: (tools, position) for name, position, tools in rows
-    }
     return tuple(
         CatalogueStatus(
             name=name,
@@ -56,9 +49,6 @@ async def _catalogues(connection: Connection) -> tuple[CatalogueStatus, ...]:
             tokens=tokens[name],
             logins=counts[name].get("logins", 0),
             pins=counts[name].get("pins", 0),
-            has_index=name in indexes,
-            indexed=indexes.get(name, (0, 0))[0],
-            index_position=indexes.get(name, (0, 0))[1],
             replicas=tuple(replicas[name]),
         )
         for name in sorted({*counts, *replicas})

@@ -1,15 +1,15 @@
-"""The values that signals work on: a corpus, a query, a ranking; and a large catalogue's protocol.
+"""The values that signals work on: a corpus, a query, a ranking.
 
 A signal is long-lived and learns (vectors, say); it makes one index of each corpus,
 which is immutable, so that searches read it without a lock while the next one is made.
 The engine has two: the lexical signal, and perhaps a semantic one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,179 +197,6 @@ class Plan:
     limit: int | None
     """The most hits to return; None returns all."""
     threshold: float
-
-
-class QuestionWords(Protocol):
-    """Says which words of a question some document has."""
-
-    @property
-    def is_action(self) -> Callable[[str], bool] | None:
-        """Whether a word begins the texts of some documents; None if questions are not split."""
-        ...
-
-    def knows(self, word: str) -> bool:
-        """Whether some document has a word, in whatever form."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueStatistics:
-    """The statistics of all tools of a large catalogue."""
-
-    index: int
-    """The number of the index that has them; 0 if there is none."""
-    model: str
-    """The name of the model that made the vectors; empty if there are none."""
-    size: int
-    lengths: tuple[int, ...]
-    """The number of words that each field has in all tools."""
-    common: Vectors
-    """See `Basis`: float32 [dim]."""
-    scale: float
-    """See `Basis`."""
-
-    @classmethod
-    def none(cls) -> "CatalogueStatistics":
-        """Returns those of no index."""
-        return cls(0, "", 0, (), np.empty(0, np.float32), 1.0)
-
-
-class StemCounts(NamedTuple):
-    """How often a stem occurs in a large catalogue."""
-
-    frequency: int
-    """The number of tools that have it."""
-    openings: int
-    """The number of texts that begin with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnalyzedTool:
-    """A tool of a large catalogue, as it is stored."""
-
-    document: Document
-    name: str
-    """How its name is spelled."""
-    qualified: str
-    """How its name after its server's is spelled."""
-    stems: tuple[tuple[str, ...], ...]
-    """The stems of its words, by field."""
-    words: frozenset[str]
-    """Its different words."""
-    openings: tuple[str, ...]
-    """The stems with which its texts begin."""
-    impacts: Mapping[str, float]
-    """How much each stem adds to the lexical score, before its rarity counts."""
-    capabilities: tuple[str, ...]
-    executes: bool
-    """Whether it runs commands."""
-    vector: Vectors | None
-    """The vector that its server's context has moved, float32 [dim]; None if it has none yet."""
-    mean: Vectors | None
-    """The mean of its server: see `ServerContext`."""
-
-
-Analyze: TypeAlias = Callable[[Sequence[Document], CatalogueStatistics], list[AnalyzedTool]]
-"""Takes all tools of a server apart, and embeds them."""
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateQuery:
-    """Describes the tools of a large catalogue that may be the best ones of a search."""
-
-    statistics: CatalogueStatistics
-    request: SearchRequest
-    """Says which tools the caller may see."""
-    limits: tuple[int, ...]
-    """How many tools each list may have: that of the question, and of each subquery."""
-    vectors: Vectors | None
-    """The question's vector, and each subquery's: float32 [queries, dim]; None without a model."""
-    weights: tuple[Mapping[str, float], ...]
-    """The weights of the question's stems, and of each subquery's."""
-    names: frozenset[str]
-    """Spellings of tools that are named, without or with their servers."""
-    ids: frozenset[str]
-    """Ids of tools that are candidates whatever their signals say."""
-    executors: bool = False
-    """Whether tools that run commands are candidates too."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTools:
-    """Tools of a large catalogue, as they are read. Every list has one entry for each tool."""
-
-    documents: list[Document]
-    stems: list[list[list[str]]]
-    """The stems of its words, by field."""
-    capabilities: list[tuple[str, ...]]
-    executes: list[bool]
-    vectors: Vectors
-    """float32 [tools, dim], zeros if a tool has none; moved, as in `AnalyzedTool`."""
-    means: Vectors
-    """The means of their servers: float32 [tools, dim]."""
-    frequencies: dict[str, int]
-    """How many tools have each stem of their names."""
-
-    @classmethod
-    def none(cls) -> "StoredTools":
-        """Returns no tools."""
-        vectors = np.empty((0, 0), np.float32)
-        return cls([], [], [], [], vectors, vectors, {})
-
-    def subset(self, rows: Sequence[int]) -> "StoredTools":
-        """Returns some of the tools, by their places."""
-        return StoredTools(
-            [self.documents[row] for row in rows],
-            [self.stems[row] for row in rows],
-            [self.capabilities[row] for row in rows],
-            [self.executes[row] for row in rows],
-            self.vectors[[*rows]],
-            self.means[[*rows]],
-            self.frequencies,
-        )
-
-
-class StoredCandidates(Protocol):
-    """The index of a large catalogue, which is kept outside of this process.
-
-    Every method but `size` waits for the store, and raises `DatabaseUnavailableError`.
-    """
-
-    @property
-    def size(self) -> int:
-        """How many tools can be found."""
-        ...
-
-    def counts(self, stems: Iterable[str]) -> tuple[CatalogueStatistics, dict[str, StemCounts]]:
-        """Returns the statistics, and the counts of those stems that some tool has."""
-        ...
-
-    def near(self, words: Iterable[str], names: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Returns words of the catalogue, and spellings of names, that are spelled nearly so."""
-        ...
-
-    def find(self, query: CandidateQuery) -> StoredTools:
-        """Returns the candidates of a search, each once."""
-        ...
-
-    def existing(self, ids: Iterable[str]) -> set[str]:
-        """Returns those ids that tools of the catalogue have."""
-        ...
-
-    def update(
-        self, documents: Iterable[Document], superseded: Callable[[], bool], analyze: Analyze
-    ) -> Iterator[int]:
-        """Takes all documents that this process knows: only they are found from now on.
-
-        Args:
-            documents: No two have the same id.
-            superseded: Asked between two steps. If it returns True the work ends early.
-            analyze: Takes the tools of a server apart.
-
-        Yields:
-            The number of documents that still have to be written.
-        """
-        ...
 
 
 NOT_EMBEDDED = "are not embedded yet"

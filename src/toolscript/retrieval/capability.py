@@ -120,10 +120,6 @@ class CapabilityReader:
         asked = self._asked(query.text)
         return [c for c in self.table.capabilities if any(p <= asked for p in c.intents)]
 
-    def wants_shell(self, query: Query) -> bool:
-        """Returns whether a shell can answer a question. Any thread may ask."""
-        return any(capability.shell for capability in self.intents(query))
-
     def speaks_of(self, query: Query, capability: str) -> bool:
         """Returns whether a question speaks of a capability. Any thread may ask."""
         asked = self._asked(query.text)
@@ -151,24 +147,17 @@ class CapabilityIndex:
     Args:
         corpus: The documents.
         reader: Reads their purposes.
-        known: The purposes of a corpus of one part if they were read before.
     """
 
-    def __init__(
-        self, corpus: Corpus, reader: CapabilityReader, known: Sequence[Purpose] | None = None
-    ) -> None:
+    def __init__(self, corpus: Corpus, reader: CapabilityReader) -> None:
         self._reader = reader
         self._documents = corpus.documents
-        self._parts = (
-            [(part.segment.derive(reader.purposes), part) for part in corpus.parts]
-            if known is None
-            else [(_Purposes(known), corpus.parts[0])]
-        )
+        self._parts = [(part.segment.derive(reader.purposes), part) for part in corpus.parts]
         self._executors = self._rows(lambda purposes: purposes.executors)
 
     def executors_for(self, query: Query, reachable: Rows) -> Rows:
         """Returns the ``reachable`` rows that run commands, if a shell can answer the question."""
-        if not self._reader.wants_shell(query):
+        if not any(capability.shell for capability in self.intents(query)):
             return np.empty(0, np.intp)
         mask = np.zeros(len(self._documents), np.bool_)
         mask[reachable] = True

@@ -1,7 +1,6 @@
 """The engine: searches documents and returns hits.
 
-A search takes the question apart, and then scores documents: all those of a corpus in memory, or
-the candidates that `StoredSearch` finds in a large catalogue elsewhere.
+A search takes the question apart, and then scores every document of the corpus.
 
 One thread updates; any number search. A search reads the current state once,
 so it never sees half of an update.
@@ -17,11 +16,7 @@ from numpy.typing import NDArray
 from toolscript.graph.forecast import Forecast
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
-from toolscript.retrieval.base import (
-    Corpus,
-    Plan,
-    Rows,
-)
+from toolscript.retrieval.base import Corpus, Rows
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
@@ -36,7 +31,6 @@ from toolscript.retrieval.pipeline import STEPS, begin, plan
 from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.retrieval.stored_search import StoredSearch
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
 from toolscript.retrieval.visibility import Visibility
@@ -59,18 +53,16 @@ class SearchEngine:
         semantic: The signal that compares vectors; without it, words are all that is searched.
         learning: Gets each corpus with its vectors, and returns the forecast that searches
             with a context read.
-        elsewhere: Keeps and finds the documents of a large catalogue; None keeps them in memory.
         accepted_at: Returns the Unix time at which the tool of an id was first accepted, 0 if
             none is known; None for none of any.
     """
 
-    def __init__(  # noqa: PLR0913 - its parts, each by its name
+    def __init__(
         self,
         profile: SearchProfile,
         lexical: LexicalSignal | None = None,
         semantic: SemanticSignal | None = None,
         learning: Learning | None = None,
-        elsewhere: StoredSearch | None = None,
         *,
         accepted_at: AcceptedAt | None = None,
     ) -> None:
@@ -80,7 +72,6 @@ class SearchEngine:
         self.learning = learning
         self._capabilities = CapabilityReader(self._lexical.stemmer)
         self._writing = threading.Lock()
-        self._elsewhere = elsewhere
         self._accepted_at = accepted_at
         self._state = self._index(Corpus(()))
         self._waiting = 0
@@ -88,7 +79,7 @@ class SearchEngine:
     @property
     def indexed(self) -> int:
         """How many documents can be found."""
-        return len(self._state.corpus) if self._elsewhere is None else self._elsewhere.store.size
+        return len(self._state.corpus)
 
     @property
     def waiting(self) -> int:
@@ -114,16 +105,9 @@ class SearchEngine:
             RangeError: The limit, the threshold or α is outside its range.
         """
         profile, state = profile or self.profile, self._state
-        if self._elsewhere is not None:
-            return self._score(*self._elsewhere.find(request, profile))
-        return self._score(plan(request, profile, state), state)
-
-    def _score(self, plan: Plan, state: IndexState) -> SearchResult:
-        """Returns the hits of a `plan` among the documents of a state."""
-        request = plan.request
-        trace = begin(state, plan)
+        trace = begin(state, plan(request, profile, state))
         with span("score"):
-            for step in STEPS[:1] if plan.profile.raw_cosine else STEPS:
+            for step in STEPS[:1] if profile.raw_cosine else STEPS:
                 with span(step.__name__):
                     trace.apply(step)
         parents = trace.state.corpus.parent_rows
@@ -134,13 +118,10 @@ class SearchEngine:
             limit=trace.limit,
             threshold=trace.threshold,
             nearest=tuple(hit(trace, row) for row in nearest),
-            degraded=(
-                *([state.degraded] if state.degraded else []),
-                *(
-                    f"{name}: {ranking.degraded}"
-                    for name, ranking in trace.rankings[0].items()
-                    if ranking.degraded
-                ),
+            degraded=tuple(
+                f"{name}: {ranking.degraded}"
+                for name, ranking in trace.rankings[0].items()
+                if ranking.degraded
             ),
             why=why_missing(trace, candidates, self._accepted_at) if request.why else None,
             alpha=trace.alpha,
@@ -161,10 +142,6 @@ class SearchEngine:
         """
         with self._writing:
             try:
-                if self._elsewhere is not None:
-                    for waiting in self._elsewhere.update(documents, superseded):
-                        self._waiting = waiting
-                    return
                 corpus = Corpus(documents, self._state.corpus)
                 self._state = self._index(corpus)
                 for waiting in self._semantic.prepare(corpus) if self._semantic else ():
@@ -188,7 +165,6 @@ class SearchEngine:
             is_action=actions(corpus, lexical.stemmer) if self.profile.subqueries else None,
             visibility=Visibility(corpus),
             forecast=self._forecast(corpus, semantic),
-            known=corpus.rows,
         )
 
     def _refresh(self, corpus: Corpus) -> None:
@@ -250,17 +226,17 @@ def _best(trace: Trace, rows: Rows, limit: int, accepted_at: AcceptedAt | None) 
 
 def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
     """A row of the result; a parent is shown by its best passage."""
-    known, forecast, request = trace.state.known, trace.state.forecast, trace.request
-    document = trace.state.corpus.documents[row]
+    corpus, forecast, request = trace.state.corpus, trace.state.forecast, trace.request
+    document = corpus.documents[row]
     wanted = request.evidence
     with_evidence = explained or wanted is None or (document.parent_id or document.id) in wanted
     related = None
     if forecast is not None:
         related = relations(
-            forecast.graph, document.id, lambda tool: tool in known and request.shows(tool)
+            forecast.graph, document.id, lambda tool: tool in corpus.rows and request.shows(tool)
         )
     return Hit(
-        document=trace.state.corpus.documents[_best_passage(trace, row)],
+        document=corpus.documents[_best_passage(trace, row)],
         score=float(trace.scores[row]),
         own=None if trace.own is None else float(trace.own[row]),
         related=related or None,

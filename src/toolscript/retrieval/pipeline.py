@@ -28,7 +28,7 @@ from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
-from toolscript.retrieval.base import Mask, Plan, Query, QuestionWords, Ranking
+from toolscript.retrieval.base import Mask, Plan, Query, Ranking
 from toolscript.retrieval.deprecated_tools import prefer_successors
 from toolscript.retrieval.everyday_phrases import read_expressions
 from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
@@ -72,7 +72,7 @@ CLEAR_QUESTION = 0.5
 """From this score of a question's own best document on, no reading brings another one before it."""
 
 
-def plan(request: SearchRequest, profile: SearchProfile, known: QuestionWords) -> Plan:
+def plan(request: SearchRequest, profile: SearchProfile, known: IndexState) -> Plan:
     """Returns the plan of a search.
 
     Args:
@@ -121,7 +121,7 @@ def begin(state: IndexState, plan: Plan) -> Trace:
     )
 
 
-def parse(text: str, known: QuestionWords, *, subqueries: bool) -> Query:
+def parse(text: str, known: IndexState, *, subqueries: bool) -> Query:
     """The question in words that documents have, perhaps with its subqueries."""
     # An argument of the command line may hold what is no Unicode text.
     text = text.encode(errors="replace").decode().strip()

@@ -4,7 +4,7 @@ The reason of a hit and its explanation are read from the trace, so nothing is
 computed again to be explained.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
@@ -29,10 +29,7 @@ _SUBQUERY_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The documents that are scored with everything derived from them: replaced, never changed.
-
-    They are all documents of a catalogue, or candidates of a search. Statistics are of all.
-    """
+    """The documents that are scored with everything derived from them: replaced, never changed."""
 
     corpus: Corpus
     lexical: LexicalIndex
@@ -44,10 +41,6 @@ class IndexState:
     visibility: Visibility
     forecast: Forecast | None
     """The probabilities of the next tool; None if nothing is learned."""
-    known: Container[str]
-    """The ids of all documents, those that are not scored included."""
-    degraded: str = ""
-    """Why the documents may not be the best ones; empty if they are."""
 
     def knows(self, word: str) -> bool:
         """Whether some document has a word, in whatever form."""

@@ -23,11 +23,6 @@ class CatalogueStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     tokens: int
     logins: int
     pins: Annotated[int, Meta(description="Servers of which definitions were accepted.")]
-    has_index: Annotated[bool, Meta(description="Whether gateways can search in the database.")]
-    indexed: Annotated[int, Meta(description="How many tools are in that index.")]
-    index_position: Annotated[
-        int, Meta(description="The number of the latest change of the index.")
-    ]
     replicas: tuple[ReplicaStatus, ...]
 
 

@@ -22,24 +22,6 @@ def test_the_cosines_are_those_of_the_moved_vectors(seed: int, servers: list[str
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_of_some_tools_the_context_is_that_of_all_with_the_same_basis_and_means() -> None:
-    random = np.random.default_rng(3)
-    vectors = unit_rows(random.normal(size=(9, 5)).astype(np.float32))
-    question = unit_rows(random.normal(size=(1, 5)).astype(np.float32))[0]
-    context = ServerContext.of(list("aaabbbccc"), vectors)
-    rows = np.array([1, 5, 7])
-    some = ServerContext.among(
-        context.basis, context.means, context.server[rows], np.ascontiguousarray(vectors[rows])
-    )
-    found = some.apply_to(vectors[rows] @ question, question)
-    np.testing.assert_allclose(
-        found, context.apply_to(vectors @ question, question)[rows], atol=1e-6
-    )
-    cosines = context.move(vectors) @ question
-    shared = context.basis.common @ question
-    np.testing.assert_allclose(found, shared + context.basis.scale * cosines[rows], atol=1e-5)
-
-
 def test_the_only_tool_stays_where_it_is() -> None:
     vectors = np.eye(1, 4, dtype=np.float32)
     question = unit_rows(np.ones((1, 4), dtype=np.float32))[0]

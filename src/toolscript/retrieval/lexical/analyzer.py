@@ -1,8 +1,7 @@
 """The analyzer: takes documents apart into words and stems, as numbers, each document once."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -60,16 +59,6 @@ class Vocabulary(dict[str, int]):
         self.stems: dict[str, int] = {}
         self._stem_of = np.zeros(_ROOM, np.int32)
 
-    @classmethod
-    def of_stems(cls, stemmer: Stemmer, stems: Iterable[str]) -> "Vocabulary":
-        """Returns a vocabulary whose words are different stems, each its own stem."""
-        vocabulary = cls(stemmer)
-        vocabulary.stems = {stem: number for number, stem in enumerate(stems)}
-        vocabulary.words = [*vocabulary.stems]
-        vocabulary.update(vocabulary.stems)
-        vocabulary._stem_of = np.arange(len(vocabulary) + _ROOM, dtype=np.int32)
-        return vocabulary
-
     @property
     def stem_of(self) -> Numbers:
         """The number of each word's stem: int32 [words]. Words that come later do not change it."""
@@ -105,20 +94,10 @@ class Analyzer:
         return self._known.of(documents)
 
     def _token_ids(self, document: Document) -> TokenIds:
-        return token_ids(document, self.vocabulary.__getitem__)
-
-
-def token_ids(document: Document, number_of: Callable[[str], int]) -> TokenIds:
-    """Returns a document's words, each as the number that ``number_of`` gives it."""
-    fields = field_words(document)
-    lengths = [len(field) for field in fields]
-    numbers = map(number_of, chain.from_iterable(fields))
-    return TokenIds(np.fromiter(numbers, np.int32, sum(lengths)), np.array(lengths, dtype=np.int32))
-
-
-def field_words(document: Document) -> list[list[str]]:
-    """Returns a document's words, by field."""
-    return [words(text) for text in _texts(document)]
+        fields = [words(text) for text in _texts(document)]
+        numbers = [self.vocabulary[word] for field in fields for word in field]
+        lengths = [len(field) for field in fields]
+        return TokenIds(np.array(numbers, np.int32), np.array(lengths, np.int32))
 
 
 def _texts(document: Document) -> tuple[str, ...]:

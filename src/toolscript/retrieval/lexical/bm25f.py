@@ -9,7 +9,6 @@ looked up among the words that some have, by edit distance.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 from toolscript.embedding.base import Vectors
 from toolscript.retrieval.base import Corpus, Mask, Part, Query, Ranking, Rows
 from toolscript.retrieval.lexical.analyzer import FIELDS, Analyzer, Numbers, Stemmer, Vocabulary
-from toolscript.retrieval.lexical.postings import NAME, Counts, Postings
-from toolscript.retrieval.lexical.spelling import Spellings
+from toolscript.retrieval.lexical.postings import NAME, Postings
 from toolscript.types import Document
 
 FIELD_WEIGHTS = {
@@ -68,7 +66,7 @@ class LexicalSignal:
             corpus = Corpus((corpus.documents[row] for row in parents), self._parents)
             self._parents = corpus
         postings = [each.segment.derive(self._postings) for each in corpus.parts]
-        statistics = WordStatistics.of(corpus.parts, postings, self._analyzer)
+        statistics = WordStatistics(corpus.parts, postings, self._analyzer.vocabulary)
         if statistics.stale_words > max(_MAX_UNUSED_WORDS, statistics.word_count):
             for each in corpus.parts:  # the first segment may stay, and would keep all words
                 each.segment.forget(self._postings)
@@ -151,44 +149,14 @@ class PostingsPart:
 
 
 class WordStatistics:
-    """The statistics of words over all documents: immutable. Any thread may ask.
+    """The statistics of words over the documents that a corpus has of its parts: immutable.
 
-    Args:
-        vocabulary: The words and stems; later ones do not count.
-        size: How many documents there are.
-        lengths: How many words each field has in all documents: int64 [fields].
-        frequencies: By stem, how many documents have it.
-        word_counts: By word, how often it occurs.
-        spellings: Lists of the words that occur, and perhaps of others.
+    Any thread may ask. ``vocabulary`` has the words and stems; later ones do not count.
     """
 
-    def __init__(  # noqa: PLR0913 - the statistics, each by its name
-        self,
-        vocabulary: Vocabulary,
-        size: int,
-        *,
-        lengths: Counts,
-        frequencies: Counts,
-        word_counts: Counts,
-        spellings: Sequence[Spellings],
+    def __init__(
+        self, parts: Sequence[Part], postings: Sequence[Postings], vocabulary: Vocabulary
     ) -> None:
-        self.vocabulary = vocabulary
-        self.stemmer = vocabulary.stemmer
-        self.averages = lengths / max(1, size)
-        """The mean length of each field: float64 [fields]."""
-        rarity = np.log(1 + (size - frequencies + 0.5) / (frequencies + 0.5))
-        self.rarity: Vectors = rarity.astype(np.float32)
-        """The weight of each stem (inverse document frequency): float32 [stems]."""
-        self._stems = vocabulary.stems
-        self._frequencies = frequencies
-        self._words = word_counts
-        self._spellings = spellings
-        self._resolved = lru_cache(_REMEMBERED)(self._resolve)
-
-    @classmethod
-    def of(cls, parts: Sequence[Part], postings: Sequence[Postings], analyzer: Analyzer) -> Self:
-        """Returns the statistics of the documents that a corpus has of its ``parts``."""
-        vocabulary = analyzer.vocabulary
         lengths = np.zeros(len(FIELDS), np.int64)
         frequencies = np.zeros(len(vocabulary.stems), np.int64)
         words_ = np.zeros(len(vocabulary.words), np.int64)
@@ -203,14 +171,18 @@ class WordStatistics:
                 lengths -= gone[0].sum(axis=0)
                 frequencies[: gone[1].size] -= gone[1]
                 words_[: gone[2].size] -= gone[2]
-        return cls(
-            vocabulary,
-            size,
-            lengths=lengths,
-            frequencies=frequencies,
-            word_counts=words_,
-            spellings=[known.spellings for known in postings],
-        )
+        self.vocabulary = vocabulary
+        self.stemmer = vocabulary.stemmer
+        self.averages = lengths / max(1, size)
+        """The mean length of each field: float64 [fields]."""
+        rarity = np.log(1 + (size - frequencies + 0.5) / (frequencies + 0.5))
+        self.rarity: Vectors = rarity.astype(np.float32)
+        """The weight of each stem (inverse document frequency): float32 [stems]."""
+        self._stems = vocabulary.stems
+        self._frequencies = frequencies
+        self._words = words_
+        self._spellings = [known.spellings for known in postings]
+        self._resolved = lru_cache(_REMEMBERED)(self._resolve)
 
     @property
     def word_count(self) -> int:
@@ -278,7 +250,7 @@ class LexicalIndex:
 
     Args:
         parts: The postings of the documents.
-        statistics: The statistics of all documents; there may be more than these.
+        statistics: The statistics of the same documents.
         size: How many documents the parts have.
         parent_of: See above.
     """
@@ -381,8 +353,3 @@ def field_scales(lengths: Numbers, averages: NDArray[np.float64]) -> Vectors:
     averages = np.maximum(1.0, averages)
     weights = np.array([FIELD_WEIGHTS[field] for field in FIELDS])
     return (weights / (1 - B + B * lengths / averages)).astype(np.float32)
-
-
-def saturate_frequency(tf: Vectors) -> Vectors:
-    """Returns the impacts of weighted occurrences, before the stem's rarity: float32 [n]."""
-    return (tf * (K1 + 1) / (tf + K1)).astype(np.float32)

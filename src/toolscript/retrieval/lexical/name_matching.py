@@ -97,30 +97,25 @@ _Near: TypeAlias = Callable[[str], dict[int, NameMatch]]
 """Returns the documents, by row, whose names are spelled nearly like something."""
 
 
-class NameMatcher:
-    """Matches questions with names, however their spellings are looked up.
+class NameIndex:
+    """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
 
-    A subclass says which rows have a spelling, and which spellings are near to one.
-    """
+    def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
+        self._parts = [(part.segment.derive(_Names), part.rows) for part in corpus.parts]
+        self._knows = vocabulary.knows
+        self.impersonating = frozenset(self._impersonating(corpus.documents))
+        """The documents, by row, that are named like another's id."""
 
-    impersonating: frozenset[int]
-    """The documents, by row, that are named like another's id."""
-
-    def knows(self, word: str) -> bool:
-        """Returns whether some document has a word."""
-        raise NotImplementedError
-
-    def literally(self, text: str, visible: Mask | None) -> list[int]:
-        """Returns the ``visible`` rows with this spelling as it stands."""
-        raise NotImplementedError
-
-    def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:
-        """Returns the ``visible`` rows with this spelling in letters and digits only."""
-        raise NotImplementedError
-
-    def alike(self, spelling: str) -> Iterable[tuple[str, float]]:
-        """Returns spellings at least `MIN_SIMILARITY` alike, and how much they are."""
-        raise NotImplementedError
+    def _impersonating(self, documents: Sequence[Document]) -> Iterator[int]:
+        for names, rows in self._parts:
+            for place, name in names.posing:
+                row = int(rows[place])
+                if row < 0 or not any(name in each.qualified for each, _ in self._parts):
+                    continue
+                like = [documents[each] for each in sorted(self.rows_of(name))]
+                ids = [each for each in like if compact(each.server + each.name) == name]
+                if ids and ids[-1].server != documents[row].server:
+                    yield row
 
     def match(
         self, texts: Iterable[str], visible: Mask | None = None
@@ -152,7 +147,7 @@ class NameMatcher:
 
     def _find_named(self, text: str, visible: Mask | None) -> dict[int, NameMatch]:
         """Returns the tools whose name or id a text is, perhaps after a client's prefix."""
-        rows = self.literally(text, visible) or self.rows_of(compact(text), visible)
+        rows = self._literally(text, visible) or self.rows_of(compact(text), visible)
         own = _CLIENT_PREFIX.match(text)
         if own and self.impersonating.issuperset(rows):
             rows = [*rows, *self.rows_of(compact(text[own.end() :]), visible)]
@@ -195,49 +190,34 @@ class NameMatcher:
         return NameMatch(factor * similarity, similarity)
 
     def _readable(self, asked: list[str]) -> bool:
-        return all(word in STOP_WORDS or self.knows(word) for word in asked)
+        return all(word in STOP_WORDS or self._knows(word) for word in asked)
 
     def _near(self, spelled: str, visible: Mask | None) -> dict[int, NameMatch]:
+        near = {
+            each
+            for names, _ in self._parts
+            for each in names.spellings.alike(spelled, MIN_SIMILARITY)
+        }
         return _best_matches(
             {row: self._match_row(row, similarity) for row in self.rows_of(spelling, visible)}
-            for spelling, similarity in self.alike(spelled)
+            for spelling, similarity in near
         )
 
+    def _literally(self, text: str, visible: Mask | None) -> list[int]:
+        """Returns the ``visible`` rows with this spelling as it stands."""
+        return self._visible_rows([names.exact.get(text, []) for names, _ in self._parts], visible)
 
-class NameLookups(NameMatcher):
-    """Matches no name, and notes which spellings that takes.
+    def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:
+        """Returns the ``visible`` rows with this spelling in letters and digits only."""
+        return self._visible_rows(
+            [names.compact.get(spelling, []) for names, _ in self._parts], visible
+        )
 
-    Args:
-        knows: Returns whether some document has a word.
-    """
-
-    impersonating = frozenset[int]()
-
-    def __init__(self, knows: Callable[[str], bool]) -> None:
-        self._knows = knows
-        self.exact = set[str]()
-        """Spellings that were looked up."""
-        self.near = set[str]()
-        """Spellings of which near ones were looked up."""
-
-    def knows(self, word: str) -> bool:
-        """See `NameMatcher.knows`."""
-        return self._knows(word)
-
-    def literally(self, text: str, visible: Mask | None) -> list[int]:  # noqa: ARG002
-        """See `NameMatcher.literally`."""
-        self.exact.add(spelling_of(text))
-        return []
-
-    def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:  # noqa: ARG002
-        """See `NameMatcher.rows_of`."""
-        self.exact.add(spelling)
-        return []
-
-    def alike(self, spelling: str) -> Iterable[tuple[str, float]]:
-        """See `NameMatcher.alike`."""
-        self.near.add(spelling)
-        return ()
+    def _visible_rows(self, places: Sequence[list[int]], visible: Mask | None) -> list[int]:
+        """Returns the ``visible`` rows of the places in each segment."""
+        found = zip(places, self._parts, strict=True)
+        rows = (row for each, (_, rows) in found for row in _present(rows[each]))
+        return [row for row in rows if visible is None or visible[row]]
 
 
 def parse_selection(text: str) -> list[str]:
@@ -245,11 +225,6 @@ def parse_selection(text: str) -> list[str]:
     selected = _SELECT.match(text)
     names = text[selected.end() :].split(",")[:MAX_TOKENS] if selected else []
     return [name.strip() for name in names if name.strip()]
-
-
-def spelling_of(name: str) -> str:
-    """Returns how a name is spelled: in letters and digits only, or as it is if it has none."""
-    return compact(name) or name.strip()
 
 
 def _discount(matches: Mapping[int, NameMatch]) -> dict[int, NameMatch]:
@@ -263,54 +238,6 @@ def _best_matches(matches: Iterable[Mapping[int, NameMatch]]) -> dict[int, NameM
         for row, match in each.items():
             best[row] = max(match, best.get(row, match))
     return best
-
-
-class NameIndex(NameMatcher):
-    """The spellings of every document's name; ``vocabulary`` knows the corpus' words."""
-
-    def __init__(self, corpus: Corpus, vocabulary: LexicalIndex) -> None:
-        self._parts = [(part.segment.derive(_Names), part.rows) for part in corpus.parts]
-        self._vocabulary = vocabulary
-        self.impersonating = frozenset(self._impersonating(corpus.documents))
-
-    def _impersonating(self, documents: Sequence[Document]) -> Iterator[int]:
-        for names, rows in self._parts:
-            for place, name in names.posing:
-                row = int(rows[place])
-                if row < 0 or not any(name in each.qualified for each, _ in self._parts):
-                    continue
-                like = [documents[each] for each in sorted(self.rows_of(name))]
-                ids = [each for each in like if compact(each.server + each.name) == name]
-                if ids and ids[-1].server != documents[row].server:
-                    yield row
-
-    def knows(self, word: str) -> bool:
-        """See `NameMatcher.knows`."""
-        return self._vocabulary.knows(word)
-
-    def literally(self, text: str, visible: Mask | None) -> list[int]:
-        """See `NameMatcher.literally`."""
-        return self._visible_rows([names.exact.get(text, []) for names, _ in self._parts], visible)
-
-    def rows_of(self, spelling: str, visible: Mask | None = None) -> list[int]:
-        """See `NameMatcher.rows_of`."""
-        return self._visible_rows(
-            [names.compact.get(spelling, []) for names, _ in self._parts], visible
-        )
-
-    def alike(self, spelling: str) -> Iterable[tuple[str, float]]:
-        """See `NameMatcher.alike`."""
-        return {
-            each
-            for names, _ in self._parts
-            for each in names.spellings.alike(spelling, MIN_SIMILARITY)
-        }
-
-    def _visible_rows(self, places: Sequence[list[int]], visible: Mask | None) -> list[int]:
-        """Returns the ``visible`` rows of the places in each segment."""
-        found = zip(places, self._parts, strict=True)
-        rows = (row for each, (_, rows) in found for row in _present(rows[each]))
-        return [row for row in rows if visible is None or visible[row]]
 
 
 def _present(rows: Rows) -> list[int]:

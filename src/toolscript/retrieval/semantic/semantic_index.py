@@ -95,8 +95,6 @@ class SemanticIndex:
     noun: str
     """The documents' name in messages, in the plural."""
     usage: Usage | None
-    context: ServerContext | None = None
-    """The servers' context if the corpus is only a part of a catalogue; None computes it."""
     version: int = 0
     """The number of changes that the signal's vectors had gone through."""
     _imitations: dict[bytes, Mask | None] = field(default_factory=dict[bytes, Mask | None])
@@ -133,8 +131,8 @@ class SemanticIndex:
     @cached_property
     def _server_context(self) -> ServerContext | None:
         """None for passages, which have their parents instead."""
-        if self.row_vectors is None or self._parents is not None or self.context is not None:
-            return self.context
+        if self.row_vectors is None or self._parents is not None:
+            return None
         return ServerContext.of(
             [document.server for document in self._documents_with_vector], self.row_vectors
         )
@@ -142,14 +140,13 @@ class SemanticIndex:
     def imitations(self, visible: Mask | None) -> Mask | None:
         """Returns the tools whose servers imitate others: bool [n]; None if there are none.
 
-        Nothing is known of them while tools are not embedded yet, or if the corpus is only a part
-        of a catalogue.
+        Nothing is known of them while tools are not embedded yet.
 
         Args:
             visible: The rows that the caller may see, None for all. No other is looked at.
         """
         rows, vectors = self.rows, self.row_vectors
-        if vectors is None or rows.size < len(self.corpus) or self.context is not None:
+        if vectors is None or rows.size < len(self.corpus):
             return None
         key = b"" if visible is None else visible.tobytes()
         if key not in self._imitations:

@@ -11,11 +11,10 @@ from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vector
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.graph.usage import Usage
-from toolscript.retrieval.base import Corpus, Query, Rows
+from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import document_vectors
 from toolscript.retrieval.semantic.semantic_index import Counters, QueryVectorCache, SemanticIndex
-from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.retrieval.semantic.vector_store import VectorStore
 from toolscript.types import Document
 
@@ -136,65 +135,18 @@ class SemanticSignal:
         vectors = [self._store.vector(document) for document in corpus.documents]
         rows = [row for row, vector in enumerate(vectors) if vector is not None]
         present = [vector for vector in vectors if vector is not None]
-        matrix = np.stack(present) if present else np.empty((0, 0), np.float32)
-        return self.index_of(self._store.model, corpus, matrix, np.array(rows, np.intp))
-
-    def index_of(
-        self,
-        model: str,
-        corpus: Corpus,
-        vectors: Vectors,
-        rows: Rows,
-        context: ServerContext | None = None,
-    ) -> SemanticIndex:
-        """Returns an index of vectors that may be kept elsewhere.
-
-        Args:
-            model: The name of the model that made them.
-            corpus: The documents.
-            vectors: float32 [rows, dim], unit rows.
-            rows: The rows of the corpus that have a vector.
-            context: The servers' context of these tools; None computes it.
-        """
         return SemanticIndex(
             model=self.model,
-            encoder_name=model,
+            encoder_name=self._store.model,
             queries=self._queries,
             curves=self._curves,
             corpus=corpus,
-            rows=rows,
-            row_vectors=vectors if rows.size else None,
+            rows=np.array(rows, np.intp),
+            row_vectors=np.stack(present) if present else None,
             noun=self._noun,
             usage=self._usage,
-            context=context,
             version=self.version,
         )
-
-    def vectors_of(self, documents: Sequence[Document]) -> tuple[str, dict[str, Vectors]]:
-        """Returns the model's name, and by document id the vectors: float32 [dim], length 1.
-
-        Takes them from the cache, embeds the others, and keeps none in memory. Only those are
-        missing that cannot be embedded now.
-        """
-        for _ in self.prepare(Corpus(documents)):
-            pass
-        model = self._store.model
-        vectors = {document.id: self._store.vector(document) for document in documents}
-        self.take(model, {})
-        return model, {key: vector for key, vector in vectors.items() if vector is not None}
-
-    def query_vectors(self, model: str, queries: Sequence[Query]) -> Vectors | None:
-        """Returns the vectors of a question and its subqueries: float32 [queries, dim].
-
-        They are remembered for `SemanticIndex.rank`. None unless ``model`` answers.
-        """
-        encoder = self.model.get().encoder
-        if encoder is None or encoder.name != model:
-            return None
-        try:
-            return self._queries.vectors(encoder, queries)
-        except ModelError:
-            return None
 
     def take(self, model: str, vectors: dict[str, CachedVector]) -> None:
         """Replaces all vectors by those of a ``model``, given by document id."""

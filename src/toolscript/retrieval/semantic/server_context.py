@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolscript.embedding.base import Vectors, unit_rows
+from toolscript.embedding.base import Vectors
 
 COMMON = 0.6
 SHARE = 0.4
@@ -29,36 +29,13 @@ _PART = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
-    """The part that all tools have in common."""
+class ServerContext:
+    """The parts that n tools have in common with all tools, and with those of their servers."""
 
     common: Vectors
     """`COMMON` · a: float32 [dim]."""
     scale: float
     """The mean length of v − `COMMON` · a."""
-
-    def rescale(self, cosines: Vectors, question: Vectors) -> Vectors:
-        """Puts cosines with w on the scale of those with v, in place, and returns them.
-
-        Args:
-            cosines: float32 [n], or [questions, n].
-            question: Of length 1: float32 [dim], or [questions, dim].
-        """
-        cosines *= np.float32(self.scale)
-        cosines += (question @ self.common)[..., None]
-        return cosines
-
-
-def common_of(mean: NDArray[np.floating]) -> Vectors:
-    """Returns `COMMON` · a for the ``mean`` a of all tools' vectors: float32 [dim]."""
-    return (COMMON * mean).astype(np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerContext:
-    """The parts that n tools have in common with all tools, and with those of their servers."""
-
-    basis: Basis
     means: Vectors
     """The m of each server: float32 [servers, dim], each at most of length 1."""
     server: NDArray[np.intp]
@@ -67,19 +44,16 @@ class ServerContext:
     """The lengths of u and of w before they are made 1: float32 [n] each."""
 
     @classmethod
-    def of(
-        cls, servers: Sequence[str], vectors: Vectors, basis: Basis | None = None
-    ) -> "ServerContext":
-        """The context of all tools of some servers.
+    def of(cls, servers: Sequence[str], vectors: Vectors) -> "ServerContext":
+        """The context of all tools.
 
         Args:
             servers: The server of each tool.
             vectors: float32 [n, dim], unit rows.
-            basis: That of all tools; None if these are all.
         """
         numbers: dict[str, int] = {}
         server = np.array([numbers.setdefault(name, len(numbers)) for name in servers], np.intp)
-        common = common_of(vectors.mean(axis=0)) if basis is None else basis.common
+        common = (COMMON * vectors.mean(axis=0)).astype(np.float32)
         apart, before = _apart(vectors, common)
         order = np.argsort(server, kind="stable")
         counts = np.bincount(server, minlength=len(numbers))
@@ -87,21 +61,8 @@ class ServerContext:
             [apart[rows].sum(axis=0) for rows in np.split(order, np.cumsum(counts)[:-1])]
         )
         means /= counts.astype(np.float32)[:, None]
-        basis = basis or Basis(common, float(before.mean()))
-        return cls(basis, means, server, (before, _lengths_with(apart, means, server)))
-
-    @classmethod
-    def among(
-        cls, basis: Basis, means: Vectors, server: NDArray[np.intp], vectors: Vectors
-    ) -> "ServerContext":
-        """The context of any tools: see the fields. ``vectors`` are float32 [n, dim], unit rows."""
-        apart, before = _apart(vectors, basis.common)
-        return cls(basis, means, server, (before, _lengths_with(apart, means, server)))
-
-    def move(self, vectors: Vectors) -> Vectors:
-        """Returns the w of all tools: float32 [n, dim]. ``vectors`` are those given before."""
-        apart, _ = _apart(vectors, self.basis.common)
-        return unit_rows(apart + SHARE * self.means[self.server])
+        after = _lengths_with(apart, means, server)
+        return cls(common, float(before.mean()), means, server, (before, after))
 
     def apply_to(self, cosines: Vectors, question: Vectors) -> Vectors:
         """Returns cosines with w on the scale of those with v: float32 [n].
@@ -112,29 +73,14 @@ class ServerContext:
         """
         before, after = self.lengths
         beside = (SHARE * (self.means @ question))[self.server]
-        shared = float(self.basis.common @ question)
+        shared = float(self.common @ question)
         moved = cosines - shared
         moved /= before
         moved += beside
         moved /= after
-        return self.basis.rescale(moved, question)
-
-
-def originals(moved: Vectors, means: Vectors, common: Vectors) -> Vectors:
-    """Returns the v of each w: float32 [n, dim], unit rows. See `ServerContext.moved`.
-
-    Args:
-        moved: float32 [n, dim], unit rows.
-        means: The m of each one's server: float32 [n, dim].
-        common: See `Basis`.
-    """
-    shared = SHARE * means
-    along = (moved * shared).sum(axis=1)
-    lengths = along + np.sqrt(along**2 + 1 - (shared**2).sum(axis=1))
-    apart = lengths[:, None] * moved - shared
-    along = apart @ common
-    lengths = np.sqrt(along**2 + 1 - common @ common) - along
-    return unit_rows(lengths[:, None] * apart + common)
+        moved *= np.float32(self.scale)
+        moved += shared
+        return moved
 
 
 def _apart(vectors: Vectors, common: Vectors) -> tuple[Vectors, Vectors]:

@@ -1,8 +1,7 @@
-"""``toolscript database migrate|status|import|export|rebuild|rotate-key``."""
+"""``toolscript database migrate|status|import|export|rotate-key``."""
 
 import sys
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +17,6 @@ from toolscript.text.display import counted, printable
 
 if TYPE_CHECKING:
     from toolscript.bootstrap import Administration
-    from toolscript.retrieval.catalogue_analysis import Batch
     from toolscript.storage.database_status import CatalogueStatus, DatabaseStatus
 
 replace_option = click.option(
@@ -90,43 +88,6 @@ def export(replace: bool, **flags: Any) -> None:
     _copy(flags, replace=replace, imports=False)
 
 
-@database.command()
-@settings_options("model", "data_dir")
-def rebuild(**flags: Any) -> None:
-    """Build the index that gateways with TOOLSCRIPT_CANDIDATES=database search.
-
-    It is made of what the gateways have stored of their servers. They go on searching the former
-    index until the new one is there; that takes minutes for a hundred thousand tools.
-    """
-    from toolscript.embedding.loader import Choice, lazy  # noqa: PLC0415 - most commands need none
-    from toolscript.retrieval.catalogue_analysis import (  # noqa: PLC0415 - the same
-        CatalogueAnalyzer,
-    )
-    from toolscript.retrieval.semantic.semantic_signal import (  # noqa: PLC0415 - the same
-        SemanticSignal,
-    )
-
-    settings, administration = load_settings(flags), _administration(flags)
-    with administration.opened() as stores:
-        servers = administration.documents(stores)
-        count = sum(map(len, servers))
-        model = Choice(directory=settings.paths.data_dir / "models", **asdict(settings.embedding))
-        analyzer = CatalogueAnalyzer(SemanticSignal(lazy(model), stores.vectors))
-        hidden = not sys.stderr.isatty()
-        with click.progressbar(length=2 * count, file=sys.stderr, hidden=hidden) as bar:
-
-            def batches() -> "Generator[Batch]":
-                for batch in analyzer.embed(servers):
-                    yield batch
-                    bar.update(len(batch[0]))
-
-            statistics = analyzer.statistics(batches())
-            analyzed = (analyzer.analyze(*batch, statistics) for batch in batches())
-            administration.rebuild(stores, statistics, analyzed)
-        catalogue = stores.catalogue
-    click.echo(f"{counted(count, 'tool')} in the index of the catalogue {catalogue}")
-
-
 @database.command("rotate-key")
 @settings_options("data_dir")
 def rotate_key(**flags: Any) -> None:
@@ -183,7 +144,7 @@ def _print_status(found: "DatabaseStatus") -> None:
     if found.catalogues:
         click.echo()
         counts = ("Servers", "Tools", "Tokens", "Logins", "Pins")
-        header = ["Catalogue", *counts, "Index", "Gateways"]
+        header = ["Catalogue", *counts, "Gateways"]
         print_table(header, [*map(_row, found.catalogues)], 0)
     replicas = [[c.name, r.id, r.url, r.version] for c in found.catalogues for r in c.replicas]
     if replicas:
@@ -194,5 +155,4 @@ def _print_status(found: "DatabaseStatus") -> None:
 def _row(catalogue: "CatalogueStatus") -> list[str]:
     c = catalogue
     counts = c.servers, c.tools, c.tokens, c.logins, c.pins
-    index = f"{counted(c.indexed, 'tool')} at change {c.index_position}" if c.has_index else "none"
-    return [c.name, *map(str, counts), index, str(len(c.replicas))]
+    return [c.name, *map(str, counts), str(len(c.replicas))]
