@@ -5,7 +5,8 @@
   the search with the context, as ``search_tools`` has it.
 - *multi-tool*: questions that want several tools. *graph* searches again with
   the first hit as context, and keeps that first.
-- *needs*: mAP@10 over a tool and all that it needs (``dependencies``).
+- *needs*: mAP@10 over a tool and all that it needs (``dependencies``), when what each hit needs is
+  read right after it.
 - *usage*: nDCG@10 on test questions, before and after the train questions were
   learned from. *usage-half*: only half of the tools, drawn, have a history, and
   the questions are those of the other half.
@@ -120,8 +121,12 @@ def needs(folder: Path, sample: int | None) -> list[Result]:
     engine = _engine(where, learning)
     found: dict[str, list[Figures]] = {"search": [], "with needs": []}
     for query in datasets.load(folder, sample).queries:
-        for name, needed in (("search", False), ("with needs", True)):
-            ids = _ids(engine, query.query, DEPTH, needed=needed)
+        hits = engine.search(SearchRequest(text=query.query[:MAX_QUERY_CHARS], limit=DEPTH)).hits
+        related = {hit.document.id: hit.related.needs if hit.related else () for hit in hits}
+        read = dict.fromkeys(
+            each for tool, needs in related.items() for each in (tool, *(n.tool for n in needs))
+        )
+        for name, ids in (("search", [*related]), ("with needs", [*read])):
             found[name].append({"map10": precision(ids, query.relevant)})
     return [Result(folder.name, "needs", name, tuple(rows)) for name, rows in found.items()]
 

@@ -146,7 +146,7 @@ def application(
     skills = skills_profile(search.alpha, search.limit, search.threshold)
     return App(
         gateway,
-        LiveIndex(engine, ToolFeed(gateway, snapshots, learning)),
+        LiveIndex(engine, ToolFeed(gateway, snapshots)),
         semantic,
         skill_service(paths, skills, config, wiring.skills, model, environ, gateway),
         stores,

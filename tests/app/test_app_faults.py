@@ -50,7 +50,7 @@ def application(signal: SemanticSignal, tmp_path: Path, model: LazyModel | None 
     model = model or LazyModel(lambda: load_model("bundled", "bundled", 1))
     semantic = SemanticSignal(model, lambda: None)
     engine = SearchEngine(search_profile(0.7, 3, 0.0), semantic=signal)
-    feed = ToolFeed(gateway, SnapshotStore(tmp_path, config.key), None)
+    feed = ToolFeed(gateway, SnapshotStore(tmp_path, config.key))
     return App(
         gateway,
         LiveIndex(engine, feed, search_timeout_s=0.2),

@@ -12,7 +12,6 @@ from toolscript.gateway.base import Connect
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
-from toolscript.graph.learning import Learning
 from toolscript.types import Document, ServerSpec, ToolSpec
 
 
@@ -22,8 +21,7 @@ def no_connection() -> Connect:
 
 def entry(server: str, *tools: str) -> ServerEntry:
     listed = tuple(
-        ToolSpec(server=server, name=name, description=f"Call list_{server} first.")
-        for name in tools
+        ToolSpec(server=server, name=name, description=f"A tool of {server}.") for name in tools
     )
     return ServerEntry(name=server, digest="d", state="ready", tools=listed)
 
@@ -33,13 +31,11 @@ def test_only_servers_that_changed_are_read_again(tmp_path: Path) -> None:
     """catalogue:progressive"""
     config = Config((tmp_path / "config.json",), ())
     gateway = Gateway(config, Catalogue({}), no_connection, unused_pins())
-    learning = Learning()
-    feed = ToolFeed(gateway, SnapshotStore(tmp_path, config.key), learning)
+    feed = ToolFeed(gateway, SnapshotStore(tmp_path, config.key))
     # The second server's ids stand among those of the first.
     before = Catalogue.of([entry("a", "list_a", "_z", "z"), entry("a_", "list_a_")])
     first = feed.documents(before)
     assert first == [Document.of(tool) for tool in before.tools.values()]
-    assert learning.graph.needs("a__z").keys() == {"a__list_a"}
 
     changed = replace(before.servers["a_"], tools=entry("a_", "list_a_", "new").tools)
     second = feed.documents(before.replacing(changed))
@@ -51,4 +47,3 @@ def test_only_servers_that_changed_are_read_again(tmp_path: Path) -> None:
         each.id
         for each in feed.documents(before.keeping({"a_": ServerSpec(name="a_", transport="stdio")}))
     ] == ["a___list_a_"]
-    assert not learning.graph.needs("a__z")

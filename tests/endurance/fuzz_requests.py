@@ -23,7 +23,7 @@ _NAMES = (
     *("tool_search", "search_skills", "read_skill", "s__echo", "s:echo", "Vector.SearchSkills"),
 )
 _KEYS = (
-    *("query", "limit", "context_tools", "tools", "tool", "arguments", "skill", "file", "needed"),
+    *("query", "limit", "context_tools", "tools", "tool", "arguments", "skill", "file"),
     *("max_tools", "uri", "name", "_meta", "protocolVersion", "capabilities", "clientInfo"),
     *("requestState", "inputResponses", "requestId", "cursor", "ref", "argument", "include_skills"),
 )

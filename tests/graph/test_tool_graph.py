@@ -1,6 +1,5 @@
 import math
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from toolscript.graph.counts import discount
 from toolscript.graph.related import relations
 from toolscript.graph.tool_graph import (
     EPOCH,
-    MAX_DEPTH,
     MAX_PAIRS,
     WINDOW,
     ToolGraph,
@@ -40,12 +38,6 @@ def graph_of(*sequences: str, **options: Any) -> ToolGraph:
     graph = ToolGraph(clock=Clock(), **options)
     for sequence in sequences:
         graph.learn(f"s__{letter}" for letter in sequence)
-    return graph
-
-
-def needing(*pairs: str) -> ToolGraph:
-    graph = ToolGraph(clock=Clock())
-    graph.add_dependencies((f"s__{a}", f"s__{b}") for a, b in pairs)
     return graph
 
 
@@ -190,38 +182,6 @@ def test_templates_are_taken_over_once_and_do_not_decay() -> None:
     assert seen.weight == 2.0
 
 
-def test_dependencies_are_followed_nearest_first_and_round_no_circle() -> None:
-    """graph:learning"""
-    graph = needing("ac", "ab", "bd", "da", "ce")
-    found = graph.dependencies("s__a")
-    assert [(each.tool, each.depth) for each in found] == [
-        ("s__b", 1),
-        ("s__c", 1),
-        ("s__d", 2),
-        ("s__e", 2),
-    ]
-    assert found[2].path == ("s__a", "s__b")
-    assert graph.dependencies("s__e") == []
-    assert graph.dependencies("s__z") == []
-
-
-def test_dependencies_end_somewhere() -> None:
-    letters = "abcdefghijklmnop"
-    graph = needing(*(f"{a}{b}" for a, b in pairwise(letters)))
-    assert len(graph.dependencies("s__a")) == MAX_DEPTH
-
-
-def test_what_is_supposed_is_said_but_no_edge() -> None:
-    """graph:learning"""
-    graph = needing("ab")
-    graph.set_inferred({"s__a": {"s__c": "its parameter x", "s__b": "its name"}})
-    assert graph.needs("s__a") == {"s__b": "declared", "s__c": "its parameter x"}
-    assert [each.tool for each in graph.dependencies("s__a")] == ["s__b", "s__c"]
-    assert graph.edge_count == 1
-    graph.set_inferred({})
-    assert graph.needs("s__a") == {"s__b": "declared"}
-
-
 def test_the_weakest_edges_go_where_there_are_too_many_and_stated_ones_stay() -> None:
     """graph:learning"""
     graph = ToolGraph(max_edges=20, clock=Clock())
@@ -362,8 +322,12 @@ def test_what_was_learned_is_handed_over_once_and_restores_the_same_graph() -> N
     assert again.data.totals == graph.data.totals
 
 
-def test_a_need_by_way_of_a_tool_that_may_not_be_shown_is_not_shown() -> None:
-    """Its reason would name that tool."""
-    graph = needing("ab", "bc")
-    assert [each.tool for each in relations(graph, "s__a").needs] == ["s__b", "s__c"]
-    assert relations(graph, "s__a", lambda tool: tool != "s__b").needs == ()
+def test_direct_needs_that_may_be_shown_are_shown() -> None:
+    graph = ToolGraph()
+    graph.add_dependencies([("s__a", "s__c"), ("s__a", "s__b"), ("s__b", "s__d")])
+    found = relations(graph, "s__a").needs
+    assert [(each.tool, each.evidence) for each in found] == [
+        ("s__b", "declared to be needed first"),
+        ("s__c", "declared to be needed first"),
+    ]
+    assert [n.tool for n in relations(graph, "s__a", lambda tool: tool != "s__b").needs] == ["s__c"]

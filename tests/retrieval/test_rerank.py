@@ -1,4 +1,4 @@
-"""What a context, what tools need and what they were found by make of a search."""
+"""What a context, and what tools were found by, make of a search."""
 
 import random
 from collections.abc import Iterable
@@ -15,7 +15,6 @@ from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
-from toolscript.retrieval.rerank import NEEDED, SUPPOSED
 from toolscript.retrieval.semantic.relevance_feedback import MAX_SHIFT, RelevanceFeedback
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Grant, Hit, SearchRequest
@@ -235,75 +234,10 @@ def test_what_a_context_raises_but_does_not_pass_takes_no_place(habitual: Search
 @settings(max_examples=20)
 @given(context=st.lists(st.sampled_from([*HABIT, "x__gone", "fetch__fetch"]), max_size=5))
 def test_scores_stay_in_0_to_1_and_in_order(habitual: SearchEngine, context: list[str]) -> None:
-    found = hits(habitual, "commit my changes", context=tuple(context), needed=True)
+    found = hits(habitual, "commit my changes", context=tuple(context))
     scores = [hit.score for hit in found.values()]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
-
-
-@pytest.mark.requirement("graph:learning")
-def test_what_the_best_tools_need_is_ranked_among_them(
-    model: LazyModel, documents: tuple[Document, ...]
-) -> None:
-    """graph:learning"""
-    learning = Learning()
-    engine = engine_of(model, documents, learning)
-    learning.graph.add_dependencies([(HABIT[2], HABIT[1]), (HABIT[1], "time__get_current_time")])
-    learning.graph.set_inferred({HABIT[2]: {"memory__read_graph": "its parameter node_id"}})
-    text = "commit my changes to git"
-    plain = hits(engine, text)
-    assert next(iter(plain)) == HABIT[2]
-    request = SearchRequest(text=text, limit=1, needed=True)
-    assert [hit.document.id for hit in engine.search(request).hits] == [HABIT[2]]
-    # The two best need what they need: four places for the first and three others.
-    request = SearchRequest(text=text, limit=6, needed=True, explain=True)
-    found = {hit.document.id: hit for hit in engine.search(request).hits}
-    best = found[HABIT[2]].score
-    assert found["time__get_current_time"].score == pytest.approx(best * NEEDED**2, abs=2e-6)
-    assert found["memory__read_graph"].score == pytest.approx(best * SUPPOSED, abs=2e-6)
-    told = found["time__get_current_time"]
-    assert told.reason == f"Needed by {HABIT[2]}"
-    assert told.explanation is not None
-    assert told.explanation.steps[-1].name == "needed"
-
-
-def test_a1_what_a_tool_out_of_reach_needs_is_not_raised(
-    model: LazyModel, documents: tuple[Document, ...]
-) -> None:
-    """graph:learning: nor does a reason name a tool that the caller may not see."""
-    learning = Learning()
-    engine = engine_of(model, documents, learning)
-    learning.graph.add_dependencies([(HABIT[2], "time__get_current_time")])
-    text, mine = "commit my changes to git", Grant(servers=("time", "fetch"))
-    plain = hits(engine, text, grant=mine)
-    found = hits(engine, text, grant=mine, needed=True)
-    assert {i: (h.score, h.reason) for i, h in found.items()} == {
-        i: (h.score, h.reason) for i, h in plain.items()
-    }
-    everything = hits(engine, text, needed=True)["time__get_current_time"]
-    assert everything.reason == f"Needed by {HABIT[2]}"
-
-
-def test_what_is_needed_over_a_tool_out_of_reach_is_not_raised(
-    model: LazyModel, documents: tuple[Document, ...]
-) -> None:
-    """graph:learning"""
-    learning = Learning()
-    engine = engine_of(model, documents, learning)
-    needed = "time__get_current_time"
-    learning.graph.add_dependencies([(HABIT[2], "fetch__fetch"), ("fetch__fetch", needed)])
-    text, mine = "commit my changes to git", Grant(servers=("git", "time"))
-    assert hits(engine, text, needed=True)[needed].reason == f"Needed by {HABIT[2]}"
-    plain = hits(engine, text, grant=mine)[needed]
-    found = hits(engine, text, grant=mine, needed=True)[needed]
-    assert (found.score, found.reason) == (plain.score, plain.reason)
-    # A way that is longer and the caller's own counts.
-    learning.graph.add_dependencies([*pairwise([HABIT[2], HABIT[1], HABIT[0], needed])])
-    request = SearchRequest(text=text, limit=1, grant=mine, needed=True, why=needed)
-    result = engine.search(request)
-    assert result.why is not None
-    assert result.why.hit is not None
-    assert result.why.hit.score == pytest.approx(result.hits[0].score * NEEDED**3, abs=2e-6)
 
 
 def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_callers(
@@ -324,7 +258,7 @@ def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_call
     assert related.before[0].evidence == "used right before it 4 times"
     assert {each.tool for each in related.after} == {HABIT[2], "time__convert_time"}
     assert [(each.tool, each.evidence) for each in related.needs] == [
-        (HABIT[0], f"needed by {HABIT[1]}: declared")
+        (HABIT[0], "declared to be needed first")
     ]
     mine = Grant(servers=("git",))
     known = hits(engine, "stage files", grant=mine)[HABIT[1]].related

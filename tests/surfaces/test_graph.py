@@ -253,7 +253,7 @@ def test_the_commands(place: Cli, *, running: bool) -> None:
     assert len(rows) == 5
     related = place("graph", "related", IDS[2]).stdout
     assert "before it" in related
-    assert f"needed by {IDS[2]}: declared" in related
+    assert "declared to be needed first" in related
     assert place.json("graph", "stats")["edges"] == 4
     assert place.json("graph", "show", "--limit", "1")["edges"][0]["source"].startswith("notes__")
     gone = place("graph", "clear")

@@ -11,8 +11,6 @@ from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.gateway.tool_repairs import RepairedTools
-from toolscript.graph.inference import inferred
-from toolscript.graph.learning import Learning
 from toolscript.types import Document, ToolSpec
 
 log = logging.getLogger(__name__)
@@ -20,20 +18,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The documents and references of one server's tools."""
+    """The documents of one server's tools."""
 
     tools: tuple[ToolSpec, ...]
     held: tuple[HeldTool, ...]
     documents: tuple[Document, ...]
-    needs: dict[str, dict[str, str]]
-    """See `inferred`, which looks within a server only."""
 
     @classmethod
     def of(cls, shown: RepairedTools) -> "_Read":
         held = (each.pinned for each in shown.held if each.tool.skill is None)
         specs = (*shown.tools, *held)
         documents = tuple(Document.of(spec) for spec in specs if spec.is_for_models)
-        return cls(shown.tools, shown.held, documents, inferred(shown.tools))
+        return cls(shown.tools, shown.held, documents)
 
 
 class ToolFeed:
@@ -41,12 +37,9 @@ class ToolFeed:
 
     noun = "tools"
 
-    def __init__(
-        self, gateway: Gateway, snapshots: SnapshotStore, learning: Learning | None = None
-    ) -> None:
+    def __init__(self, gateway: Gateway, snapshots: SnapshotStore) -> None:
         self._gateway = gateway
         self._snapshots = snapshots
-        self._learning = learning
         self._saved: Catalogue | None = None
         self._read: dict[str, _Read] = {}
 
@@ -60,7 +53,7 @@ class ToolFeed:
         return await self._gateway.changed(seen)
 
     def documents(self, catalogue: Catalogue) -> Sequence[Document]:
-        """See `Feed`. References between the tools' schemas go into the graph.
+        """See `Feed`.
 
         Held tools are among them as they were accepted: searches say so if one would answer.
         Only servers whose entries have changed are read again; the documents of the others are
@@ -74,9 +67,6 @@ class ToolFeed:
             else _Read.of(shown)
             for name, shown in ((name, catalogue.tools_of(name)) for name in catalogue.servers)
         }
-        if self._learning is not None:
-            needs = (read.needs for read in self._read.values())
-            self._learning.graph.set_inferred({k: v for each in needs for k, v in each.items()})
         documents = chain.from_iterable(read.documents for read in self._read.values())
         return sorted(documents, key=attrgetter("id"))
 

@@ -44,15 +44,6 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
     """How often that was seen, without decay."""
 
 
-class Dependency(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that another needs first, over ``depth`` steps."""
-
-    tool: str
-    depth: int
-    path: tuple[str, ...]
-    """From the tool that needs it to the one before it."""
-
-
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """The size of a graph, and how well it forecasts."""
 

@@ -3,17 +3,15 @@
 import heapq
 from collections.abc import Callable, Mapping
 
-from toolscript.graph.base import SHARED, TEMPLATE
+from toolscript.graph.base import DEPENDENCY, SHARED, TEMPLATE
 from toolscript.graph.counts import EdgeCounts, discount
 from toolscript.graph.graph_data import ToolNode
-from toolscript.graph.tool_graph import DECLARED, ToolGraph
+from toolscript.graph.tool_graph import ToolGraph
 from toolscript.types import Related, Relations
 
 LIMIT = 3
 MIN_USES = 3
 """With fewer uses, or uses of one session alone, two tools are not said to go together."""
-NEED_DEPTH = 3
-"""The number of steps over which a tool's needs are shown."""
 
 
 def relations(
@@ -28,17 +26,13 @@ def relations(
     """
     with graph.lock:
         node = graph.data.nodes.get(tool, ToolNode())
-        needed = graph.dependencies(tool, NEED_DEPTH, known)
+        needed = (o for o, edge in node.out.items() if edge.kinds & DEPENDENCY and known(o))
         return Relations(
             before=_beside(graph, node.into, "before", known, limit),
             after=_beside(graph, node.out, "after", known, limit),
             needs=tuple(
-                Related(
-                    tool=need.tool,
-                    score=round(1 / need.depth, 4),
-                    evidence=_why(graph, need.path[-1], need.tool),
-                )
-                for need in needed[:limit]
+                Related(tool=other, score=1.0, evidence="declared to be needed first")
+                for other in sorted(needed)[:limit]
             ),
         )
 
@@ -92,7 +86,3 @@ def _evidence(edge: EdgeCounts, where: str) -> str:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _why(graph: ToolGraph, tool: str, needed: str) -> str:
-    return f"needed by {tool}: {graph.needs(tool).get(needed, DECLARED)}"

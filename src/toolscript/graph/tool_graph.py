@@ -26,7 +26,6 @@ from toolscript.graph.base import (
     SHARED,
     STATED,
     TEMPLATE,
-    Dependency,
     Direction,
     Edge,
     Stats,
@@ -44,7 +43,6 @@ _DAY_S = 86_400.0
 MAX_EDGES = 200_000
 WINDOW = 8
 """The number of previous tools from which a use makes an edge."""
-MAX_DEPTH = 8
 MAX_PAIRS = 10_000
 """The maximum number of pairs of one session that are told from those of other sessions."""
 UNPROVEN_STEPS = 8.0
@@ -54,8 +52,6 @@ SILENT_SKILL, FULL_SKILL = 0.2, 0.25
 """
 _SKILL_DECAY = 0.999
 """The factor on the weight of earlier forecasts with each later one."""
-DECLARED = "declared"
-"""The reason why a tool is needed if a user said so."""
 
 _Number = TypeVar("_Number", float, NDArray[np.float64])
 
@@ -86,7 +82,6 @@ class ToolGraph:
         """To be read while ``lock`` is held; replaced when the graph is cleared or loaded."""
         self._change = GraphDelta()
         self._pruned = False
-        self._inferred: Mapping[str, Mapping[str, str]] = {}
 
     # Structure
 
@@ -271,47 +266,6 @@ class ToolGraph:
         proven = (self.predictive_skill - SILENT_SKILL) / (FULL_SKILL - SILENT_SKILL)
         return max(min(1.0, max(0.0, proven)), self.inexperience if templated else 0.0)
 
-    # Dependencies
-
-    def set_inferred(self, inferred: Mapping[str, Mapping[str, str]]) -> None:
-        """Sets the needs inferred from a catalogue: tool → needed tool → why.
-
-        That is no part of the graph: it comes and goes with the catalogue, is
-        not stored, and `edge_count` does not count it.
-        """
-        self._inferred = inferred
-
-    def needs(self, tool: str) -> dict[str, str]:
-        """Returns the direct needs of a tool, each with why: declared ones first."""
-        with self.lock:
-            edges = self._node(tool).out.items()
-            declared = {other: DECLARED for other, counts in edges if counts.kinds & DEPENDENCY}
-        return declared | {
-            other: why
-            for other, why in self._inferred.get(tool, {}).items()
-            if other not in declared
-        }
-
-    def dependencies(
-        self, tool: str, depth: int = MAX_DEPTH, allows: Callable[[str], bool] = lambda _: True
-    ) -> list[Dependency]:
-        """Returns the direct and indirect needs of a tool, nearest first, then by id.
-
-        Only over tools that ``allows`` accepts.
-        """
-        found: dict[str, Dependency] = {}
-        front: list[tuple[str, tuple[str, ...]]] = [(tool, ())]
-        for steps in range(1, depth + 1):
-            reached: dict[str, tuple[str, ...]] = {}
-            for source, path in front:
-                for target in self.needs(source):
-                    if target != tool and target not in found and allows(target):
-                        reached.setdefault(target, (*path, source))
-            front = sorted(reached.items())
-            for target, path in front:
-                found[target] = Dependency(tool=target, depth=steps, path=path)
-        return list(found.values())
-
     # Storing
 
     def weight_unit(self, when_s: float) -> float:
@@ -346,7 +300,7 @@ class ToolGraph:
             return self.data.as_delta()
 
     def clear(self) -> None:
-        """Forgets everything but inferred needs; the next change clears the file."""
+        """Forgets everything; the next change clears the file."""
         with self.lock:
             self.data, self._change = GraphData(), GraphDelta(whole=True)
 

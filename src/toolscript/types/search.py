@@ -102,8 +102,6 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of granted tools that may not be found all the same."""
     context: tuple[str, ...] = ()
     """Ids of the tools that were used before, the last one last; related tools rank higher."""
-    needed: bool = False
-    """Whether to add tools that the best tools need first."""
     explain: bool = False
     """Whether each hit gets an `Explanation` of its score."""
     evidence: tuple[str, ...] | None = None

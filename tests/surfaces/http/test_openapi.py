@@ -116,7 +116,7 @@ def test_calls_messages_and_errors_are_as_described(gateway: Cli, url: str) -> N
     check(owner_posts("/graph/import", workflows), "/graph/import", "post")
     check(fetch(url, "/graph/related", {"tool": ID})[1], "/graph/related")
     check(fetch(url, "/graph")[1], "/graph")
-    check(fetch(url, "/search", {"q": "read_file", "needed": 1})[1], "/search")
+    check(fetch(url, "/search", {"q": "read_file"})[1], "/search")
     check(owner_posts("/graph/clear", {}), "/graph/clear", "post")
     status, answer = fetch(url, "/search")
     assert status == 400

@@ -32,13 +32,12 @@ _MAX_SERVERS = 100
     parameter("server", "Only this server's tools; may be repeated.", TEXTS),
     parameter("why", "A tool's id or name: say where it ended up.", TEXT),
     parameter("skills", "Rank skills among the tools.", BOOLEAN),
-    parameter("needed", "Also rank what the best tools need first.", BOOLEAN),
     parameter("format", "Add definitions as this API takes them.", {"enum": list(FORMATS)}),
 )
 async def search(app: App, request: Request) -> Any:
     """Find the tools that do what a sentence says."""
     query = required(request, "q", "what+the+tool+should+do", QueryError)
-    asked = replace(search_request(query, request), needed=flag(request, "needed"))
+    asked = search_request(query, request)
     form = parsed(request, _FORMAT)
     return await answer_search(app, asked, session_of(request).history, form)
 

@@ -100,7 +100,6 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
                 "items": _TEXT,
                 "description": "Ids of used tools, [] for none. Default: session's.",
             },
-            needed=_flag("Also the tools that the best ones need first."),
             detail=detail,
             **skills,
         ),

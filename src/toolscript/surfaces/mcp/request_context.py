@@ -73,5 +73,4 @@ def read_search(
         limit=arguments.get(limit, defaults.limit),
         threshold=defaults.threshold,
         grant=context.grant,
-        needed=arguments.get("needed", False),
     )
