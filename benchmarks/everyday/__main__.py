@@ -17,13 +17,12 @@ from benchmarks.quality import datasets
 from benchmarks.quality.datasets import DataError
 from benchmarks.quality.own import semantic
 from toolscript.config.settings import OPTION
-from toolscript.retrieval.engine import NEAREST, SearchEngine
+from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
-from toolscript.surfaces.mcp.search_lines import GOOD_CONFIDENCE
 from toolscript.types import Document, SearchRequest, ToolSpec
 
 HERE = Path(__file__).parent
-FIRST = (1, 3, 5)
+FIRST = (1, 3, 10)
 MOST = 100
 """So many tools are looked at."""
 VERDICT_DEPTH = 3
@@ -45,19 +44,12 @@ class Answer(NamedTuple):
     sentence: Sentence
     place: int
     """The place of the first right tool, from 1; 0 if none is among the first `MOST`."""
-    hidden: bool
-    """Whether all right tools are below the threshold."""
     best: tuple[str, float]
     verdict: str
 
     def is_among(self, first: int) -> bool:
-        """Whether a right tool is among the first that are shown."""
-        return not self.hidden and 0 < self.place <= first
-
-    @property
-    def is_named(self) -> bool:
-        """Whether the answer for a model names a right tool: see `SearchResult.nearest`."""
-        return 0 < self.place <= NEAREST and (self.verdict != "good" or not self.hidden)
+        """Whether a right tool is among the first that a model is shown."""
+        return 0 < self.place <= first
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,8 +94,6 @@ def summarize(answers: Sequence[Answer]) -> dict[str, Any]:
     return {
         "sentences": len(answers),
         **{f"first {n}": _share(asked, lambda a, n=n: a.is_among(n)) for n in FIRST},
-        "hidden": _share(asked, lambda a: a.hidden),
-        "named": _share(asked, lambda a: a.is_named),
         "off-topic, none": _share(off_topic, lambda a: a.verdict == "none"),
         "good": precision("good", lambda a: a.is_among(VERDICT_DEPTH)),
         "weak": precision("weak", lambda a: a.is_among(VERDICT_DEPTH)),
@@ -163,24 +153,19 @@ def _ask(catalogue: Sequence[Document], part: str | None) -> list[Answer]:
     missing = sorted({tool for sentence in asked for tool in sentence.tools} - ids)
     if missing:
         raise DataError(f"the servers lack {len(missing)} tools of the sentences: {missing[:5]}")
-    threshold = OPTION["threshold"].default
     engine = SearchEngine(
-        search_profile(OPTION["alpha"].default, 5, threshold), semantic=semantic()
+        search_profile(OPTION["alpha"].default, MOST, threshold=0.0), semantic=semantic()
     )
     engine.update(catalogue)
-    return [_answer(engine, sentence, threshold) for sentence in asked]
+    return [_answer(engine, sentence) for sentence in asked]
 
 
-def _answer(engine: SearchEngine, sentence: Sentence, threshold: float) -> Answer:
-    request = SearchRequest(text=sentence.text, limit=MOST, threshold=0.0)
-    hits = engine.search(request).hits
+def _answer(engine: SearchEngine, sentence: Sentence) -> Answer:
+    result = engine.search(SearchRequest(text=sentence.text))
+    hits = result.hits
     right = [n for n, hit in enumerate(hits, 1) if hit.document.id in sentence.tools]
-    best = max((hits[n - 1].score for n in right), default=0.0)
-    top = hits[0].score if hits else 0.0
-    verdict = "none" if top < threshold else "good" if top >= GOOD_CONFIDENCE else "weak"
-    first = (hits[0].document.id if hits else "", top)
-    hidden = bool(sentence.tools) and best < threshold
-    return Answer(sentence, right[0] if right else 0, hidden, first, verdict)
+    first = (hits[0].document.id, hits[0].score)
+    return Answer(sentence, right[0] if right else 0, first, result.fit)
 
 
 def _kinds(answers: Iterable[Answer]) -> list[str]:

@@ -92,7 +92,10 @@ class Shown(NamedTuple):
 
     def has_all(self, name: str, arguments: _Json) -> bool:
         """Whether each parameter of a call is shown."""
-        return self.lines is None or all(f"{key}:" in self.lines[name] for key in arguments)
+        if self.lines is None:
+            return True
+        shown = self.lines[name]
+        return all(re.search(rf"[(\s]{re.escape(key)}[,:)]", shown) for key in arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -234,7 +237,7 @@ class Search(Way):
     async def search(self, query: str) -> Shown | None:
         """See `Way`."""
         text = await self._said("searches", self.name, {"query": query})
-        lines = {line.partition("(")[0]: line for line in text.splitlines()[1:] if "(" in line}
+        lines = {line.split(" ", 1)[0]: line for line in text.splitlines()[1:] if "(" in line}
         self._calls = {name: _CALL.findall(line)[0] for name, line in lines.items()}
         return Shown(list(lines), lines)
 

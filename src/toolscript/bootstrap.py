@@ -137,13 +137,13 @@ def application(
         learning.embed = semantic.embed_query
     search, embedder = settings.search, semantic if wiring.embed else None
     engine = SearchEngine(
-        search_profile(search.alpha, search.limit, search.threshold),
+        search_profile(search.alpha, search.limit, search.threshold, search.steps),
         LexicalSignal(),
         embedder,
         learning,
         accepted_at=lambda tool: gateway.catalogue.accepted_at(tool),  # noqa: PLW0108 - the latest catalogue's
     )
-    skills = skills_profile(search.alpha, search.limit, search.threshold)
+    skills = skills_profile(search.alpha, search.limit, search.threshold, search.steps)
     return App(
         gateway,
         LiveIndex(engine, ToolFeed(gateway, snapshots)),

@@ -37,30 +37,28 @@ def test_a_third_of_each_kind_is_kept() -> None:
         assert kept[kind] == round(number / 3), kind
 
 
-def answer(tools: tuple[str, ...], place: int, best: float, verdict: str) -> Answer:
+def answer(tools: tuple[str, ...], place: int, verdict: str) -> Answer:
     sentence = Sentence("x", "plain" if tools else "nothing", "dev", tools)
-    return Answer(sentence, place, bool(tools) and best < 0.35, ("a__a", 0.5), verdict)
+    return Answer(sentence, place, ("a__a", 0.5), verdict)
 
 
 def test_shares_are_counted() -> None:
     answers = [
-        answer(("a__a",), 1, 0.9, "good"),
-        answer(("a__b",), 4, 0.5, "good"),
-        answer(("a__b",), 2, 0.2, "weak"),
-        answer(("a__b",), 1, 0.2, "none"),
-        answer((), 0, 0.0, "none"),
-        answer((), 0, 0.0, "weak"),
+        answer(("a__a",), 1, "good"),
+        answer(("a__b",), 4, "good"),
+        answer(("a__b",), 2, "weak"),
+        answer(("a__b",), 1, "none"),
+        answer((), 0, "none"),
+        answer((), 0, "weak"),
     ]
     assert summarize(answers) == {
         "sentences": 6,
-        "first 1": 0.25,
-        "first 3": 0.25,
-        "first 5": 0.5,
-        "hidden": 0.5,
-        "named": 0.75,
+        "first 1": 0.5,
+        "first 3": 0.75,
+        "first 10": 1.0,
         "off-topic, none": 0.5,
         "good": 0.5,
-        "weak": 0.0,
+        "weak": 0.5,
         "none": 0.5,
     }
     assert summarize([])["first 1"] is None

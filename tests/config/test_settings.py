@@ -48,6 +48,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "limit": (7, "8", 8),
     "threshold": (0.1, "0.2", 0.2),
     "alpha": (0.1, "1", 1.0),
+    "steps": ("none", "none", "none"),
     "model": ("a", "b", "b"),
     "fallback": ("fuzzy", "fuzzy", "fuzzy"),
     "device": ("cpu", "gpu", "gpu"),

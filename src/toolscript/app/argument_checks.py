@@ -31,8 +31,9 @@ QUICK_STEPS = 1_000
 MAX_STEPS = 50_000
 """Steps in a thread, some half a second, after which the server judges the arguments."""
 _MAX_ERRORS = 5
-_MAX_KIND, _FIRST_VALUES = 60, 3
-"""Characters of a type in a short signature, and how many values of a longer enumeration."""
+_MAX_KIND, _MAX_VALUE, _FIRST_VALUES, _FIRST_MEMBERS = 66, 24, 3, 4
+"""Characters of a type and of a value in a short signature; values of an enumeration, and members
+of an object that it names."""
 _MAX_NAME, _NEAR = 64, 0.8
 _PLAIN_NAME = re.compile(rf"[A-Za-z0-9_.$\[\]-]{{1,{_MAX_NAME}}}")
 _ARGUMENTS = {"args", "argument", "kwargs", "params", "parameters", "input", "inputs"}
@@ -196,19 +197,23 @@ def signature(schema: dict[str, Any], limit: int = 0) -> str:
 
 
 def short_signature(schema: dict[str, Any], limit: int) -> str:
-    """Returns a tool's required parameters, in short: ``(path: string, +1 optional)``.
+    """Returns the needed parameters: ``(path, head: integer, edits: [{oldText, newText}], …)``.
 
-    A parameter for which there is no room any more is counted: ``+2 required``.
+    One without a type is a text; ``…`` stands for the optional ones. A parameter for which there is
+    no room any more is counted: ``+2 required``.
     """
     known, needed = _parameters(schema)
-    required = [f"{show_name(n)}: {_short_kind(known[n])}" for n in known if n in needed]
+    required = [_short_parameter(name, known[name]) for name in known if name in needed]
     lengths = accumulate(len(each) + 2 for each in required)
     shown = required[: max(1, sum(length <= limit for length in lengths))]
-    counts = {"required": len(required) - len(shown), "optional": len(known) - len(required)}
-    more = [f"+{number} {noun}" for noun, number in counts.items() if number]
-    return (
-        f"({printable(', '.join(shown), limit)}{', ' if shown and more else ''}{', '.join(more)})"
-    )
+    left = len(required) - len(shown)
+    more = [f"+{left} required"] * bool(left) + ["…"] * (len(known) > len(required))
+    return f"({', '.join([printable(', '.join(shown), limit)] * bool(shown) + more)})"
+
+
+def _short_parameter(name: str, schema: Any) -> str:
+    kind = _short_kind(schema)
+    return show_name(name) if kind == "string" else f"{show_name(name)}: {kind}"
 
 
 def show_name(name: str) -> str:
@@ -242,13 +247,18 @@ def _kind(schema: Any) -> str:
 
 
 def _short_kind(schema: Any) -> str:
-    """Returns the same, with only the first values of a long enumeration."""
-    kind, values = _kind(schema), as_list(as_object(schema).get("enum"))
-    if len(kind) <= _MAX_KIND or not values:
-        return printable(kind, _MAX_KIND)
-    rest = len(values) - _FIRST_VALUES
-    first = printable(json.dumps(values[:_FIRST_VALUES])[1:-1], _MAX_KIND)
-    return f"one of {first}{f', {rest} more' if rest > 0 else ''}"
+    """Returns a type in short: ``"a"|"b"|…``, ``[integer]``, ``{path, head?, …}``."""
+    found = as_object(schema)
+    if values := as_list(found.get("enum")):
+        first = [printable(json.dumps(each), _MAX_VALUE) for each in values[:_FIRST_VALUES]]
+        return "|".join([*first, *(["…"] if len(values) > _FIRST_VALUES else [])])
+    if found.get("type") == "array" and found.get("items"):
+        return f"[{_short_kind(found['items'])}]"
+    members, needed = _parameters(found)
+    if not members:
+        return printable(_kind(schema), _MAX_KIND)
+    names = [f"{show_name(name)}{'' if name in needed else '?'}" for name in members]
+    return f"{{{', '.join(first_lines(names, _FIRST_MEMBERS, '…'))}}}"
 
 
 def prepare() -> None:

@@ -98,6 +98,13 @@ class SearchSettings:
         "TOOLSCRIPT_SEARCH_ALPHA",
         bounds=(0, 1),
     )
+    steps: str = _setting(
+        "all",
+        "Whether named steps refine the weighted mean; none makes the mean the confidence.",
+        "TOOLSCRIPT_SEARCH_STEPS",
+        "--steps",
+        choices=("all", "none"),
+    )
     no_learning: bool = _setting(
         default=False,
         help="Neither learn from calls nor use what was learned.",

@@ -27,7 +27,7 @@ from toolscript.retrieval.namesakes import (
     order_namesakes,
     servers_of_twins,
 )
-from toolscript.retrieval.pipeline import STEPS, begin, plan
+from toolscript.retrieval.pipeline import begin, plan, steps_of
 from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
@@ -105,14 +105,16 @@ class SearchEngine:
             RangeError: The limit, the threshold or α is outside its range.
         """
         profile, state = profile or self.profile, self._state
-        trace = begin(state, plan(request, profile, state))
+        planned = plan(request, profile, state)
+        trace = begin(state, planned)
         with span("score"):
-            for step in STEPS[:1] if profile.raw_cosine else STEPS:
+            for step in steps_of(planned.profile):
                 with span(step.__name__):
                     trace.apply(step)
         parents = trace.state.corpus.parent_rows
         candidates = best_per_parent(trace.reachable, parents, trace.scores)
-        rows, nearest = select(trace, candidates, self._accepted_at)
+        accepted_at = self._accepted_at if planned.profile.steps == "all" else None
+        rows, nearest = select(trace, candidates, accepted_at)
         return SearchResult(
             hits=tuple(hit(trace, row) for row in rows),
             limit=trace.limit,
@@ -123,7 +125,7 @@ class SearchEngine:
                 for name, ranking in trace.rankings[0].items()
                 if ranking.degraded
             ),
-            why=why_missing(trace, candidates, self._accepted_at) if request.why else None,
+            why=why_missing(trace, candidates, accepted_at) if request.why else None,
             alpha=trace.alpha,
             edges=trace.edges,
         )
@@ -238,6 +240,7 @@ def hit(trace: Trace, row: int, *, explained: bool = False) -> Hit:
     return Hit(
         document=corpus.documents[_best_passage(trace, row)],
         score=float(trace.scores[row]),
+        fused=float(trace.means[row]),
         own=None if trace.own is None else float(trace.own[row]),
         related=related or None,
         twins=servers_of_twins(trace, row),

@@ -19,7 +19,7 @@ To add evidence, write a function like these and put it into `STEPS`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,7 @@ from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
 from toolscript.text.display import printable
 from toolscript.text.words import words
 from toolscript.tracing import span
-from toolscript.types import SearchRequest
+from toolscript.types import WEAK_CONFIDENCE, SearchRequest
 
 WORD_MATCH_EVEN = 0.85
 """The lexical score of the best document at which α stays as it is."""
@@ -86,6 +86,8 @@ def plan(request: SearchRequest, profile: SearchProfile, known: IndexState) -> P
     """
     if request.alpha is not None:
         profile = with_alpha(profile, OPTION["alpha"].parse(request.alpha, "alpha"))
+    if request.steps is not None:
+        profile = replace(profile, steps=OPTION["steps"].parse(request.steps, "steps"))
     query = parse(request.text, known, subqueries=profile.subqueries)
     query = replace(query, holder=request.grant.holder)
     limit = profile.limit if request.limit is None else request.limit
@@ -349,7 +351,7 @@ def pin_exact_names(trace: Trace) -> Column:
     final = round_scores(scores)
     final[[row for row, match in matches.items() if match.is_exact]] = 1.0
     if matches and parse_selection(trace.query.original):
-        final = np.where(np.isin(np.arange(final.size), list(matches)), final, 0.0)
+        trace.reachable = np.intersect1d(trace.reachable, [*matches])
 
     def evidence(row: int) -> Evidence | None:
         match = matches.get(row)
@@ -365,7 +367,7 @@ def pin_exact_names(trace: Trace) -> Column:
 def lower_imitations(trace: Trace) -> Column | None:
     """Lower the tools of a server that imitates others, below the best three of other servers.
 
-    Those have to pass the threshold. A question that is a name alone means that tool.
+    Those have to fit at least weakly. A question that is a name alone means that tool.
     """
     semantic = trace.state.semantic
     imitations = semantic.imitations(trace.visible) if semantic else None
@@ -374,7 +376,7 @@ def lower_imitations(trace: Trace) -> Column | None:
     scores = trace.scores
     is_other = ~imitations if trace.visible is None else ~imitations & trace.visible
     best = np.sort(scores[is_other])[-BEFORE_IMITATIONS:]
-    bound = min(best[best >= trace.threshold], default=1.0) - 10.0**-DECIMALS
+    bound = min(best[best >= WEAK_CONFIDENCE], default=1.0) - 10.0**-DECIMALS
     lowered = np.where(imitations, np.minimum(round_scores(IMITATION * scores), bound), scores)
     text = "its server has tools like those of many others"
     evidence = Evidence("imitation", text, "Resembles another server's tool")
@@ -391,6 +393,13 @@ def _name_matches(trace: Trace) -> dict[int, NameMatch]:
     return matches
 
 
+def round_formula(trace: Trace) -> Column:
+    """Round the weighted mean as every score is, below 1."""
+    return Column(round_scores(trace.columns[-1].scores[:1]), lambda _: None)
+
+
+FORMULA = (fuse_signals, round_formula)
+"""The steps of a search whose score is the formula's."""
 STEPS = (
     fuse_signals,
     weigh_by_word_match,
@@ -405,3 +414,10 @@ STEPS = (
     lower_imitations,
     rerank_by_context,
 )
+
+
+def steps_of(profile: SearchProfile) -> Sequence[Callable[[Trace], Column | None]]:
+    """Returns the steps that score a search of this profile."""
+    if profile.raw_cosine:
+        return STEPS[:1]
+    return FORMULA if profile.steps == "none" else STEPS

@@ -23,34 +23,24 @@ class SearchProfile:
     """Whether a question that has several wishes is split."""
     word_match: bool = True
     """Whether the weights follow how well the question's words match."""
+    steps: str = "all"
+    """``none`` if the formula is the score: no step after the fusion changes it."""
     raw_cosine: bool = False
     """Whether the score is the semantic signal's cosine as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDefaults:
-    """The limit and the threshold that a surface gives a request without any."""
-
-    limit: int
-    threshold: float | None
-    """None for the profile's."""
+SEARCH_TOOLS, TOOL_SEARCH, SEARCH_SKILLS = 10, 4, 5
+"""Maximum number of hits of the tools of these names, which models are offered. They have no
+threshold: a model is told the scores."""
 
 
-SHORT_SEARCH = RequestDefaults(5, None)
-"""The defaults of a search whose answer has a line for each hit that is sure enough."""
-SEARCH_TOOLS = RequestDefaults(10, 0.0)
-TOOL_SEARCH = RequestDefaults(4, 0.0)
-SEARCH_SKILLS = RequestDefaults(5, 0.0)
-"""The defaults of the tools of these names, which models are offered: all scores."""
-
-
-def search_profile(alpha: float, limit: int, threshold: float) -> SearchProfile:
+def search_profile(alpha: float, limit: int, threshold: float, steps: str = "all") -> SearchProfile:
     """Returns the profile of ``toolscript search``: scores are α · semantic + (1 − α) · fuzzy.
 
     At most ``limit`` hits are returned, each with a score of at least ``threshold``; a request may
-    have its own.
+    have its own. The steps after the formula change the scores unless ``steps`` is ``none``.
     """
-    return with_alpha(SearchProfile("search", {}, limit, threshold), alpha)
+    return with_alpha(SearchProfile("search", {}, limit, threshold, steps=steps), alpha)
 
 
 def with_alpha(profile: SearchProfile, alpha: float) -> SearchProfile:
@@ -58,9 +48,10 @@ def with_alpha(profile: SearchProfile, alpha: float) -> SearchProfile:
     return replace(profile, weights={"semantic": alpha, "fuzzy": 1.0 - alpha})
 
 
-def skills_profile(alpha: float, limit: int, threshold: float) -> SearchProfile:
+def skills_profile(alpha: float, limit: int, threshold: float, steps: str = "all") -> SearchProfile:
     """The profile of skills, which never splits a question: it describes one situation."""
-    return replace(search_profile(alpha, limit, threshold), name="skills", subqueries=False)
+    profile = search_profile(alpha, limit, threshold, steps)
+    return replace(profile, name="skills", subqueries=False)
 
 
 def cosine_profile() -> SearchProfile:

@@ -15,7 +15,7 @@ from toolscript.embedding.base import Vectors
 from toolscript.graph.forecast import Forecast
 from toolscript.retrieval.base import Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.capability import CapabilityIndex
-from toolscript.retrieval.fusion import DECIMALS, Scores, shares
+from toolscript.retrieval.fusion import DECIMALS, Scores, round_scores, shares
 from toolscript.retrieval.lexical.bm25f import LexicalIndex
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex
@@ -113,6 +113,11 @@ class Trace:
         """The question's scores after the last step: [n]."""
         return self.columns[-1].scores[0]
 
+    @cached_property
+    def means(self) -> Scores:
+        """The weighted means of the signals, as scores are rounded: float64 [n]."""
+        return round_scores(self.columns[0].scores[0])
+
     @property
     def own(self) -> Scores | None:
         """The search's own scores: float64 [n]; None if the reranker did not run."""
@@ -165,7 +170,7 @@ class Trace:
             | ({"semantic": self.state.semantic} if self.state.semantic else {}),
         )
         return Explanation(
-            fused=_round(self.columns[0].scores[0, row]),
+            fused=float(self.means[row]),
             shares=tuple(
                 Share(
                     signal=name,

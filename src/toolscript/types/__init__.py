@@ -12,10 +12,12 @@ from toolscript.types.grants import (
 )
 from toolscript.types.repairs import ArgumentRepair, Repair
 from toolscript.types.search import (
+    GOOD_CONFIDENCE,
     MAX_CHOICES,
     MAX_DOCUMENT_CHARS,
     MAX_PARAMETER_CHARS,
     MAX_PARAMETERS,
+    WEAK_CONFIDENCE,
     Document,
     Explanation,
     Hit,
@@ -65,6 +67,7 @@ __all__ = [
     "BUILTIN",
     "DECISIONS",
     "EVERYTHING",
+    "GOOD_CONFIDENCE",
     "MAX_CHOICES",
     "MAX_DOCUMENT_CHARS",
     "MAX_PARAMETERS",
@@ -76,6 +79,7 @@ __all__ = [
     "SEPARATOR",
     "SKILLS",
     "TOOL_CLASSES",
+    "WEAK_CONFIDENCE",
     "ArgumentRepair",
     "ClassSource",
     "Decision",

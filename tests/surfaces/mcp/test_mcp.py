@@ -128,9 +128,7 @@ async def names(client: Client) -> list[str]:
 
 
 async def said(client: Client, name: str, arguments: dict[str, Any], **more: Any) -> Any:
-    """What a tool that answers in JSON says; a search does if it is asked for details."""
-    if "search" in name:
-        arguments = {"detail": True, **arguments}
+    """What a tool that answers in JSON says; a search does with ``detail``."""
     result = await client.call_tool(name, arguments, **more)
     [block] = result.content
     assert isinstance(block, types.TextContent)
@@ -185,13 +183,15 @@ def test_a_search_names_the_servers_that_it_missed(tmp_path: Path) -> None:
         assert row["why"] == "closed the connection before it was ready"  # its words: the owner's
 
     async def search(client: Client) -> None:
-        answer = await said(client, "search_tools", {"query": "read_file"})
+        answer = await said(client, "search_tools", {"detail": True, "query": "read_file"})
         assert [hit["id"] for hit in answer["tools"]] == ["files:read_file"]
         [row] = answer["meta"]["not_searched"]
         check(row)
 
     async def find(client: Client) -> None:
-        [row] = (await said(client, "tool_search", {"query": "read_file"}))["not_searched"]
+        [row] = (await said(client, "tool_search", {"detail": True, "query": "read_file"}))[
+            "not_searched"
+        ]
         check(row)
 
     with gateway(tmp_path, files=scripted(READ_FILE), gone=gone) as address:
@@ -209,7 +209,7 @@ def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
     """mcp:search_tools."""
 
     async def work(client: Client) -> None:
-        answer = await said(client, "search_tools", {"query": "read_file"})
+        answer = await said(client, "search_tools", {"detail": True, "query": "read_file"})
         meta = answer["meta"]
         assert meta.keys() == {"query", "alpha", "graph_edges", "degraded"}
         assert (meta["query"], meta["alpha"]) == ("read_file", 1)
@@ -222,7 +222,8 @@ def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
         assert first["graph_score"] == 0
         scores = [each["score"] for each in answer["tools"]]
         assert scores == sorted(scores, reverse=True)
-        again = {"query": "read", "limit": 2, "context_tools": ["files:list_files", "gone:x"]}
+        again: dict[str, Any] = {"query": "read", "limit": 2, "detail": True}
+        again["context_tools"] = ["files:list_files", "gone:x"]
         assert len((await said(client, "search_tools", again))["tools"]) == 2
         result = await client.call_tool("search_tools", {"query": "x", "detail": True})
         [block] = result.content
@@ -247,11 +248,13 @@ def test_a_model_reads_a_line_for_each_tool(url: str, mode: Mode) -> None:
     async def work(client: Client) -> None:
         verdict, first, *others = await read(client, "add")
         assert verdict == "fit: good"
-        assert first == "mail__add(a: number, b: number) [call_tool] Add two numbers"
-        assert len(others) <= 5
+        assert first == "mail__add 1.00 (a: number, b: number) [call_tool] Add two numbers"
+        scores = [float(line.split()[1]) for line in others if "[" in line]
+        assert scores == sorted(scores, reverse=True)
         verdict, *others = await read(client, "zxqv blorp")
         assert verdict.startswith("fit: none. No tool here surely does that.")
-        assert not [line for line in others if "[" in line]
+        assert verdict.endswith(" Nearest:")
+        assert [line.split()[1] for line in others if "[" in line] == [".00"] * 8
         assert len([line for line in await read(client, "read file", limit=1) if "[" in line]) == 1
 
     talk(f"{url}/mcp/search", work, mode)
@@ -493,27 +496,17 @@ def test_two_phases(url: str, mode: Mode) -> None:
         first = (await client.list_tools()).tools
         assert [each.name for each in first] == ["tool_search", "mail__send_mail"]
         assert set(first[0].input_schema["properties"]) == {"query", "max_tools", "detail"}
-        answer = await said(client, "tool_search", {"query": "read_file", "max_tools": 2})
+        answer = await said(
+            client, "tool_search", {"detail": True, "query": "read_file", "max_tools": 2}
+        )
         found = [each["name"] for each in answer["tools"]]
         assert (found[0], len(found)) == ("files__read_file", 2)
         assert answer["tools"][0]["score"] == 1
         assert "ToolListChangedNotification" in heard
-        assert set(await names(client)) == {
-            "tool_search",
-            *CALLS,
-            "read_result",
-            "mail__send_mail",
-            *found,
-        }
+        assert set(await names(client)) == {"tool_search", "mail__send_mail", *found}
         assert (await said(client, "files__read_file", {}))["name"] == "read_file"
-        await said(client, "tool_search", {"query": "add", "max_tools": 1})
-        assert set(await names(client)) == {
-            "tool_search",
-            *CALLS,
-            "read_result",
-            "mail__send_mail",
-            "mail__add",
-        }
+        await said(client, "tool_search", {"detail": True, "query": "add", "max_tools": 1})
+        assert set(await names(client)) == {"tool_search", "mail__send_mail", "mail__add"}
         async with Client(f"{url}/mcp/two-phase", mode=mode) as other:
             assert await names(other) == ["tool_search", "mail__send_mail"]
 
@@ -525,7 +518,7 @@ def test_a_client_that_ignores_changes_can_call_at_once(url: str) -> None:
     """mcp:tool_search."""
 
     async def work(client: Client) -> None:
-        answer = await said(client, "tool_search", {"query": "list the files"})
+        answer = await said(client, "tool_search", {"detail": True, "query": "list the files"})
         assert len(answer["tools"]) == 4
         call: dict[str, Any] = {"tool": answer["tools"][0]["name"], "arguments": {}}
         assert (await said(client, "call_destructive_tool", call))["name"]
@@ -745,7 +738,7 @@ def test_over_standard_input_and_output(
         assert (await said(client, "call_destructive_tool", call))["arguments"] == {"path": "x"}
         with anyio.fail_after(30):  # a server that has just come is indexed a moment later
             while True:
-                found = await said(client, "search_tools", {"query": "read_file"})
+                found = await said(client, "search_tools", {"detail": True, "query": "read_file"})
                 if found["tools"][0]["id"] == "files:read_file":
                     break
 
@@ -820,7 +813,7 @@ def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> N
 
     async def work(client: Client) -> None:
         await said(client, "call_destructive_tool", {"tool": "files:read_file", "arguments": {}})
-        found = await said(client, "search_tools", {"query": "read_file"})
+        found = await said(client, "search_tools", {"detail": True, "query": "read_file"})
         assert found["tools"][0]["id"] == "files:read_file"
 
     talk(stdio_client(parameters(cli)), work)
@@ -838,7 +831,7 @@ def test_two_phases_over_standard_input_and_output(
 
     async def work(client: Client) -> None:
         assert await names(client) == ["tool_search"]
-        await said(client, "tool_search", {"query": "read_file"})
+        await said(client, "tool_search", {"detail": True, "query": "read_file"})
         assert "files__read_file" in await names(client)
 
     talk(stdio_client(parameters(cli, *way, "--exposure", "two-phase")), work, mode)

@@ -34,7 +34,8 @@ def test_the_skills_are_searched_and_read(url: str) -> None:
 
     async def work(client: Client) -> None:
         assert (await names(client))[-2:] == ["search_skills", "read_skill"]
-        answer = await said(client, "search_skills", {"query": "how long does a loaf bake"})
+        asked = {"query": "how long does a loaf bake", "detail": True}
+        answer = await said(client, "search_skills", asked)
         [first, *_] = answer["skills"]
         assert first["id"] == "skills:kitchen/bread.md"
         assert first["passage"].startswith("Sourdough bread > Baking: Bake it for fifty")
@@ -56,13 +57,14 @@ def test_tools_and_skills_in_one_list(url: str) -> None:
 
     async def work(client: Client) -> None:
         query = "read a form from disk"
-        answer = await said(client, "search_tools", {"query": query, "include_skills": True})
+        asked = {"query": query, "include_skills": True, "detail": True}
+        answer = await said(client, "search_tools", asked)
         kinds = {row["id"]: row["kind"] for row in answer["tools"]}
         assert kinds["files:read_file"] == "tool"
         assert kinds["skills:pdf-forms"] == "skill"
         scores = [row["score"] for row in answer["tools"]]
         assert scores == sorted(scores, reverse=True)
-        alone = await said(client, "search_tools", {"query": query})
+        alone = await said(client, "search_tools", {"query": query, "detail": True})
         assert [row["id"] for row in alone["tools"]] == ["files:read_file"]
         assert "kind" not in alone["tools"][0]
 

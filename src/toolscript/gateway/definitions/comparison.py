@@ -20,7 +20,7 @@ from toolscript.gateway.definitions.order_only_changes import ignore_order, is_r
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.text.words import words
-from toolscript.types import SearchResult, ServerSpec, ToolSpec, Trust, sha256_of
+from toolscript.types import WEAK_CONFIDENCE, SearchResult, ServerSpec, ToolSpec, Trust, sha256_of
 
 RECENT = timedelta(hours=24)
 """For how long a tool that no person has approved is called new, or changed."""
@@ -157,7 +157,8 @@ def find_near_held(
         is_held: Whether the id is one of those that a person may approve.
     """
     best = result.hits[0].score if result.hits else 0.0
-    near = [hit.document for hit in every.hits if hit.score > best - NEAR]
+    sure = [hit for hit in every.hits if hit.score >= WEAK_CONFIDENCE]
+    near = [hit.document for hit in sure if hit.score > best - NEAR]
     return tuple(each.server for each in near if is_held(each.id))
 
 

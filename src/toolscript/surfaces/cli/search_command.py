@@ -32,7 +32,7 @@ from toolscript.text.display import held_line, printable
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="QUERY")
-@settings_options("limit", "threshold")
+@settings_options("limit", "threshold", "steps")
 @repeatable("--server", "servers", "NAME", "Search only this server's tools.")
 @click.option("--skills", is_flag=True, help="Search skills as well as tools.")
 @explain_option
@@ -71,6 +71,7 @@ def search(
         ("q", query),
         ("limit", defaults.limit),
         ("threshold", defaults.threshold),
+        ("steps", flags["steps"] or ("none" if defaults.steps == "none" else None)),
         *(("server", name) for name in servers),
         ("explain", explain),
         ("why", why),

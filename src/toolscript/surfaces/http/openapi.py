@@ -73,6 +73,7 @@ def search_parameters(meaning: str) -> tuple[Json, ...]:
         parameter("limit", "At most this many results.", _range("limit")),
         parameter("threshold", "Least confidence.", _range("threshold")),
         parameter("alpha", "Weight of the semantic score.", _range("alpha")),
+        parameter("steps", "`none` makes the formula the confidence.", {"enum": ["all", "none"]}),
         parameter("explain", "Say how each confidence came about.", BOOLEAN),
     )
 

@@ -47,6 +47,7 @@ class ToolHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str | UnsetType, about("If the configuration repairs it: what its server calls it.")
     ] = UNSET
     confidence: Ratio
+    fused: Annotated[Ratio, about("The formula: α · semantic + (1 − α) · fuzzy.")]
     reason: str
     description: str
     signals: Annotated[dict[str, Ratio], about("The score of each signal that has one.")]
@@ -72,6 +73,7 @@ class SkillHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     skill_id: str
     name: str
     confidence: Ratio
+    fused: Annotated[Ratio, about("The formula: α · semantic + (1 − α) · fuzzy.")]
     reason: str
     passage: SkillPassage
     signals: dict[str, Ratio]
@@ -188,6 +190,7 @@ def _tool_hit(hit: Hit, known: Mapping[str, KnownTool], *, mark: bool = False) -
         warning=name_warning(hit.document.name, META_TOOLS) or UNSET,
         own_name=tool.spec.own.name if tool and tool.spec.own else UNSET,
         confidence=hit.score,
+        fused=hit.fused,
         reason=hit.reason,
         description=hit.document.description,
         signals=hit.signals,
@@ -203,6 +206,7 @@ def _skill_hit(hit: Hit, *, mark: bool) -> SkillHit:
         skill_id=hit.document.parent_id,
         name=split_tool_id(hit.document.parent_id)[1],
         confidence=hit.score,
+        fused=hit.fused,
         reason=hit.reason,
         passage=SkillPassage(heading=hit.document.title, text=hit.document.description),
         signals=hit.signals,

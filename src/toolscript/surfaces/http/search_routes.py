@@ -90,6 +90,7 @@ def _common(query: str, request: Request) -> SearchRequest:
         limit=parsed(request, OPTION["limit"]),
         threshold=parsed(request, OPTION["threshold"]),
         alpha=parsed(request, OPTION["alpha"]),
+        steps=parsed(request, OPTION["steps"]),
         grant=grant_of(request),
         explain=flag(request, "explain"),
     )

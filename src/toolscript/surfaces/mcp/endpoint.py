@@ -20,13 +20,7 @@ from toolscript.errors import (
     ToolscriptError,
     UnknownNameError,
 )
-from toolscript.retrieval.profiles import (
-    SEARCH_SKILLS,
-    SEARCH_TOOLS,
-    SHORT_SEARCH,
-    TOOL_SEARCH,
-    RequestDefaults,
-)
+from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
 from toolscript.surfaces.mcp.meta_tools import SCHEMAS, allow_long_results
 from toolscript.surfaces.mcp.request_context import (
@@ -98,8 +92,8 @@ class ToolEndpoint:
     def _list_meta_tools(self, context: RequestContext) -> list[_Raw]:
         has_skills = bool(self._app.skills(context.grant).all())
         hidden = set[str]() if has_skills else set(_SKILLS)
-        if self.exposure == "two-phase" and not context.session.chosen:
-            hidden |= {*_CALLS, MORE}
+        if self.exposure == "two-phase":  # they work unlisted if a client does not list again
+            hidden |= {*_CALLS, RUN, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
             hidden |= {RUN, MORE}
         if not self._app.scripts.is_on:
@@ -174,7 +168,7 @@ class ToolEndpoint:
         before = history.telling_context if used is None else self._ids(used, context)
         both = bool(arguments.get("include_skills"))
         in_detail = arguments.get("detail", self._in_detail)
-        request = read_search(arguments, context, SEARCH_TOOLS if in_detail else SHORT_SEARCH)
+        request = read_search(arguments, context, SEARCH_TOOLS)
         request = replace(request, context=before, skills=both)
         found = await self._app.search(request, history)
         if not in_detail:
@@ -186,8 +180,7 @@ class ToolEndpoint:
         await self._wait_for_new_servers(context)
         history = context.session.history
         in_detail = arguments.get("detail", self._in_detail)
-        defaults = TOOL_SEARCH if in_detail else RequestDefaults(TOOL_SEARCH.limit, None)
-        request = read_search(arguments, context, defaults, limit="max_tools")
+        request = read_search(arguments, context, TOOL_SEARCH, limit="max_tools")
         found = await self._app.search(replace(request, context=history.telling_context), history)
         names = self._catalogue(context).exposed
         context.session.chosen = tuple(hit.document.id for hit in found.hits)
@@ -197,7 +190,7 @@ class ToolEndpoint:
 
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         in_detail = arguments.get("detail", self._in_detail)
-        request = read_search(arguments, context, SEARCH_SKILLS if in_detail else SHORT_SEARCH)
+        request = read_search(arguments, context, SEARCH_SKILLS)
         result = await self._app.skills(context.grant).search(request)
         if not in_detail:
             return wire.text(search_lines.of_skills(result))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from toolscript.retrieval.profiles import SHORT_SEARCH, TOOL_SEARCH
+from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
 from toolscript.text.display import first_lines, printable
 from toolscript.text.names import name_warning
 from toolscript.text.wire_constants import (
@@ -83,10 +83,10 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
     entries = (
         _entry(
             FIND,
-            f"Find tools by what they should do, among {tools}. Those found are listed next; if "
-            "you do not see them, call each with the tool in brackets.",
-            query=_string(_QUERY),
-            max_tools=_integer(TOOL_SEARCH.limit),
+            f"Search for relevant tools based on your task, among {tools}. Those found are listed "
+            "next; if you do not see them, call each with the tool in brackets.",
+            query=_string("Such as 'read a file'."),
+            max_tools=_integer(TOOL_SEARCH),
             detail=detail,
         ),
         _entry(
@@ -94,7 +94,7 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
             f"Find tools by what they should do, among {tools}. Search before you say that you "
             "cannot do something; then call what was found with the tool in brackets.",
             query=_string(_QUERY),
-            limit=_integer(SHORT_SEARCH.limit),
+            limit=_integer(SEARCH_TOOLS),
             context_tools={
                 "type": "array",
                 "items": _TEXT,
@@ -139,7 +139,7 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
             SKILLS,
             f"Find instructions for a task, such as 'fill in a PDF form'; read one with {READ}.",
             query=_TEXT,
-            limit=_integer(SHORT_SEARCH.limit),
+            limit=_integer(SEARCH_SKILLS),
             detail=detail,
         ),
         _entry(

@@ -8,7 +8,6 @@ from toolscript.app.result_store import ResultOwner
 from toolscript.errors import ArgumentsError
 from toolscript.gateway.base import SILENT_CALLER, Caller
 from toolscript.graph.session_history import SessionHistory
-from toolscript.retrieval.profiles import RequestDefaults
 from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 Exposure = Literal["search", "two-phase", "all"]
@@ -65,12 +64,19 @@ def arguments_of(params: _Raw) -> _Raw:
 
 
 def read_search(
-    arguments: _Raw, context: RequestContext, defaults: RequestDefaults, limit: str = "limit"
+    arguments: _Raw, context: RequestContext, default: int, limit: str = "limit"
 ) -> SearchRequest:
-    """Returns the search that a model asks for; ``limit`` names that argument."""
+    """Returns the search that a model asks for, without a threshold: it is told the scores.
+
+    Args:
+        arguments: The arguments of the tool that searches.
+        context: The request of the model.
+        default: Maximum number of hits if the model does not state it.
+        limit: Name of the argument that states it.
+    """
     return SearchRequest(
         text=arguments["query"],
-        limit=arguments.get(limit, defaults.limit),
-        threshold=defaults.threshold,
+        limit=arguments.get(limit, default),
+        threshold=0.0,
         grant=context.grant,
     )

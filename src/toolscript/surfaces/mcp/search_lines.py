@@ -14,13 +14,7 @@ from toolscript.text.wire_constants import CALLS, READ
 from toolscript.text.words import compact
 from toolscript.types import Hit, SearchResult, ServerStatus, tool_id
 
-GOOD_CONFIDENCE = 0.58
-"""From this confidence of the best hit on, the verdict is "good"; below it "weak".
-
-Of the everyday sentences with the verdict "good", 19 of 20 have a right tool among the first three:
-see `benchmarks.everyday`.
-"""
-_MAX_SIGNATURE, _MAX_SENTENCE, _MAX_PASSAGE = 140, 110, 240
+_MAX_SIGNATURE, _MAX_SENTENCE, _MAX_PASSAGE = 120, 80, 240
 _MAX_MISSING, _MAX_WHY = 5, 80
 _MAX_READ = 1000
 """Characters of a description in which its first sentence is looked for."""
@@ -33,7 +27,7 @@ def of_tools(query: str, found: Found, names: Mapping[str, str]) -> str:
 
     Args:
         query: The question.
-        found: The hits, or the nearest ones that are not sure enough.
+        found: The hits, however sure they are.
         names: The names by which models call the tools, by id.
     """
     result, said = found.result, set[str]()
@@ -45,9 +39,10 @@ def of_tools(query: str, found: Found, names: Mapping[str, str]) -> str:
             continue
         twins = () if document.id in said else hit.twins
         said.update(tool_id(server, document.name) for server in twins)
-        lines.append(_tool(found.tools[document.id], names[document.id], twins))
+        name = f"{names[document.id]} {_score(hit)}"
+        lines.append(_tool(found.tools[document.id], name, twins))
     held = [held_line(result.held)] if result.held else []
-    missing = _describe_missing(found.missing or (), is_brief=_is_good(result))
+    missing = _describe_missing(found.missing or (), is_brief=result.fit == "good")
     more = [*_unknown_names(query, result.hits), *missing, *held]
     return "\n".join([_verdict(result, "tool"), *lines, *_write_degraded(result), *more])
 
@@ -59,30 +54,29 @@ def of_skills(result: SearchResult) -> str:
     return "\n".join([_verdict(result, "skill"), *lines, *_write_degraded(result), *held])
 
 
-def _is_good(result: SearchResult) -> bool:
-    return bool(result.hits) and result.hits[0].score >= GOOD_CONFIDENCE
-
-
 def _verdict(result: SearchResult, noun: str) -> str:
-    if _is_good(result):
+    if result.fit == "good":
         return "fit: good"
-    nearest = [
-        f"{printable(hit.document.parent_id or hit.document.id, 128)} {hit.score:.2f}"
-        for hit in result.nearest
-    ]
-    less_sure = f" Less sure: {', '.join(nearest)}." if nearest else ""
     if any(each.endswith(NOT_EMBEDDED) for each in result.degraded):
-        return f"fit: not known yet.{less_sure} Search again in a moment."
-    verdict = "weak." if result.hits else f"none. No {noun} here surely does that."
-    return f"fit: {verdict}{less_sure} {_ADVICE}"
+        return "fit: not known yet. Search again in a moment."
+    if result.fit == "weak":
+        return f"fit: weak. {_ADVICE}"
+    nearest = " Nearest:" if result.hits else ""
+    return f"fit: none. No {noun} here surely does that. {_ADVICE}{nearest}"
+
+
+def _score(hit: Hit) -> str:
+    """Returns a score as models read it: ``.82``, ``1.00``."""
+    return f"{hit.score:.2f}".removeprefix("0")
 
 
 def _tool(tool: KnownTool, name: str, twins: Sequence[str]) -> str:
+    """Returns the line of a tool; ``name`` is its name and score."""
     spec = tool.spec
     warning = "".join(f" ({text})" for text in marked(spec.name).values())
     signature = short_signature(spec.input_schema, _MAX_SIGNATURE)
     call = CALLS[spec.tool_class]
-    line = f"{name}{signature} [{call}]{warning} {_sentence(spec.description)}".rstrip()
+    line = f"{name} {signature} [{call}]{warning} {_sentence(spec.description)}".rstrip()
     if not twins:
         return line
     end = "" if line.endswith((".", "!", "?", "]", "…")) else "."
@@ -101,7 +95,7 @@ def _skill(hit: Hit) -> str:
     passage = hit.document
     heading = f"{passage.title}: " if passage.title else ""
     text = printable(f"{heading}{passage.description}", _MAX_PASSAGE)
-    return f"{passage.parent_id} [{READ}] {text}"
+    return f"{passage.parent_id} {_score(hit)} [{READ}] {text}"
 
 
 def _write_degraded(result: SearchResult) -> list[str]:

@@ -19,7 +19,7 @@ from toolscript.gateway.raw_results import (
     in_thread,
     in_thread_if_large,
 )
-from toolscript.retrieval.profiles import SHORT_SEARCH
+from toolscript.retrieval.profiles import SEARCH_TOOLS
 from toolscript.surfaces.mcp import script_caller
 from toolscript.surfaces.mcp.meta_tools import SCHEMAS
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, read_search
@@ -108,7 +108,7 @@ class ToolCalls:
 
     async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
         given = check_arguments(SEARCH, SCHEMAS[False][SEARCH], {"query": query, "limit": limit})
-        request = read_search(dict(given), context, SHORT_SEARCH)
+        request = read_search(dict(given), context, SEARCH_TOOLS)
         return script_caller.write_found(await self._app.search(request, context.session.history))
 
     async def _read_for_script(self, context: RequestContext, handle: str, path: str) -> str:

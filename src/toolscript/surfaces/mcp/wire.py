@@ -101,7 +101,8 @@ def tools_found(query: str, found: Found, *, mark: bool = False) -> dict[str, An
     for hit in result.hits:
         if hit.document.parent_id:
             score = round(hit.score, 4)
-            scores = {"score": score, "semantic_score": score, "graph_score": 0}
+            scores = {"score": score, "fused": round(hit.fused, 4), "semantic_score": score}
+            scores |= {"graph_score": 0}
             hits.append({"kind": "skill", **_skill(hit, chars), **scores})
         else:
             kind = {"kind": "tool"} if mark else {}
@@ -130,6 +131,7 @@ def _tool(hit: Hit, tool: KnownTool, chars: int) -> dict[str, Any]:
         "description": printable(spec.description, description),
         "signature": signature(spec.input_schema, max(_MIN_TEXT, min(_MAX_SIGNATURE, chars // 3))),
         "score": round(hit.score, 4),
+        "fused": round(hit.fused, 4),
         "semantic_score": round(hit.score if hit.own is None else hit.own, 4),
         "graph_score": round(hit.signals.get("graph", 0), 4),
         **({"related": related} if hit.related else {}),
@@ -191,6 +193,7 @@ def tools_chosen(found: Found, names: Mapping[str, str]) -> dict[str, Any]:
                 "server": hit.document.server,
                 **_use(found.tools[hit.document.id]),
                 "score": round(hit.score, 4),
+                "fused": round(hit.fused, 4),
                 "description": printable(hit.document.description, length),
             }
             for hit in found.hits
