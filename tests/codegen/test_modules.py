@@ -38,10 +38,8 @@ def write(folder: Path, tools: list[ToolSpec]) -> dict[str, Path]:
     """The modules of these tools, as files."""
     known = {tool.id: tool for tool in sorted(tools, key=lambda tool: tool.id)}
     files = {
-        "full.ts": make_module(known, "ts", tuple(known)),
-        "short.ts": make_module(known, "ts", tuple(known), compact=True),
-        "full.py": make_module(known, "py", tuple(known)),
-        "short.py": make_module(known, "py", tuple(known), compact=True),
+        "client.ts": make_module(known, "ts", tuple(known)),
+        "client.py": make_module(known, "py", tuple(known)),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, made in files.items():
@@ -75,7 +73,7 @@ def test_valid_values_are_assignable_in_typescript(
     assume(many_kinds([case.schema for case in found]))
     folder = tmp_path_factory.mktemp("ts")
     files = write(folder, tools_of(found))
-    lines = ['import type * as m from "./full.ts";']
+    lines = ['import type * as m from "./client.ts";']
     about: dict[int, str] = {}
     for at, case in enumerate(found):
         for value in case.values:
@@ -84,7 +82,7 @@ def test_valid_values_are_assignable_in_typescript(
     (folder / "values.ts").write_text("\n".join(lines), "utf-8")
     wrong = tsc([*folder.glob("*.ts")], "--allowImportingTsExtensions")
     assert not wrong, complaints(wrong, about)
-    assert not deno_check([files["full.ts"], files["short.ts"]])
+    assert not deno_check([files["client.ts"]])
     assert len(about) > len(found) / 2, "hardly any values"
 
 
@@ -98,7 +96,7 @@ def test_valid_values_are_assignable_in_python(
     assume(many_kinds([case.schema for case in found]))
     folder = tmp_path_factory.mktemp("py")
     files = write(folder, tools_of(found))
-    lines = ["import full as m"]
+    lines = ["import client as m"]
     about: dict[int, str] = {}
     for at, case in enumerate(found):
         for value in case.values:
@@ -107,8 +105,8 @@ def test_valid_values_are_assignable_in_python(
     (folder / "values.py").write_text("\n".join(lines), "utf-8")
     wrong = pyright(folder)
     assert not wrong, complaints(wrong, about)
-    for name in ("full.py", "short.py"):
-        exec(compile(files[name].read_text("utf-8"), name, "exec"), {"__name__": name})  # noqa: S102 - our own module
+    code = compile(files["client.py"].read_text("utf-8"), "client.py", "exec")
+    exec(code, {"__name__": "client"})  # noqa: S102 - our own module
     assert len(about) > len(found) / 2, "hardly any values"
 
 
@@ -138,8 +136,8 @@ def test_anything_at_all_gives_modules_that_compile(
         )
     files = write(folder, tools)
     about = {at: shown(schema) for at, schema in enumerate(found)}
-    assert not tsc([files["full.ts"], files["short.ts"]]), about
-    assert not deno_check([files["full.ts"], files["short.ts"]]), about
+    assert not tsc([files["client.ts"]]), about
+    assert not deno_check([files["client.ts"]]), about
     assert not pyright(folder), about
 
 
@@ -191,7 +189,7 @@ def test_what_cannot_be_merged_makes_types_wider(tmp_path: Path) -> None:
     """types:typescript, types:python: never narrower."""
     cases = [Case(schema, (value,)) for schema, value in CONDITIONAL]
     write(tmp_path, tools_of(cases))
-    script, python = ['import type * as m from "./full.ts";'], ["import full as m"]
+    script, python = ['import type * as m from "./client.ts";'], ["import client as m"]
     for at, case in enumerate(cases):
         script.append(f"export const v{at}: m.ST{at}Params = {json.dumps(case.values[0])};")
         python.append(f"v{at}: m.ST{at}Params = {case.values[0]!r}")
@@ -258,9 +256,8 @@ def test_hostile_names_and_descriptions(tmp_path: Path) -> None:
     ]
     tools.append(ToolSpec(server="t", name="all", input_schema=schema, output_schema=schema))
     files = write(tmp_path, tools)
-    assert not tsc([files["full.ts"], files["short.ts"]])
-    assert not deno_check([files["full.ts"], files["short.ts"]])
+    assert not tsc([files["client.ts"]])
+    assert not deno_check([files["client.ts"]])
     assert not pyright(tmp_path)
-    for name in ("full.ts", "short.ts"):
-        text = files[name].read_text("utf-8")
-        assert not any(bad in text for bad in ("```", "</script", "\x1b", "\u2028", "\u202e"))
+    text = files["client.ts"].read_text("utf-8")
+    assert not any(bad in text for bad in ("```", "</script", "\x1b", "\u2028", "\u202e"))

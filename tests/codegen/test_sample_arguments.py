@@ -45,7 +45,7 @@ def test_a_format_is_what_counts() -> None:
     ("schema", "value"),
     [
         ({"type": "number", "minimum": 5}, 5),
-        ({"type": "integer", "exclusiveMinimum": 5.5}, 6),
+        ({"type": "integer", "exclusiveMinimum": 5.5}, 7),
         ({"type": "integer", "exclusiveMinimum": 5}, 6),
         ({"type": "integer", "maximum": -3}, -3),
         ({"type": "integer", "exclusiveMaximum": -3}, -4),

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio.to_thread
@@ -268,9 +267,7 @@ class ScopedCatalogue:
             if name not in known:
                 raise UnknownNameError(self._no_server(name))
 
-    async def module(
-        self, language: "Language", names: Sequence[str] = (), *, compact: bool = False
-    ) -> "Module":
+    async def module(self, language: "Language", names: Sequence[str] = ()) -> "Module":
         """Returns a typed client of the tools that ``names`` choose, or of all if there is none.
 
         A name is a server's or a tool's id; a server that is still connecting is waited for.
@@ -290,8 +287,7 @@ class ScopedCatalogue:
         tools = self.gateway.catalogue.tools
         from toolscript.codegen.typed_clients import make_module  # noqa: PLC0415 - seldom used
 
-        make = partial(make_module, tools, language, ids, compact=compact)
-        return await anyio.to_thread.run_sync(make)
+        return await anyio.to_thread.run_sync(make_module, tools, language, ids)
 
     async def code(self, tool: ToolSpec, arguments: Any) -> "dict[Language, ToolCode]":
         """Returns the types of a tool, and a call with these arguments, in each language."""

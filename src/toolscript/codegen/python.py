@@ -46,9 +46,8 @@ _SCALARS = {"string": "str", "number": "float", "integer": "int", "boolean": "bo
 class _Declarations:
     """The declarations of one schema, collected while its types are written."""
 
-    def __init__(self, owner: str, used: Iterable[str], *, compact: bool) -> None:
+    def __init__(self, owner: str, used: Iterable[str]) -> None:
         self.owner = owner
-        self.compact = compact
         self.written: list[str] = []
         self.remarks: list[str] = []
         """Why parts of the type that was written last are any value."""
@@ -140,22 +139,22 @@ def _declare(name: str, kind: tree.Object, declarations: _Declarations, local: s
         lines.append((field, annotation, declarations.remark()))
     plain = all(_may_be_attribute(field.name) for field in kind.fields)
     write = _class if plain else _call
-    declarations.written.append(write(name, lines, declarations))
+    declarations.written.append(write(name, lines))
 
 
-def _class(name: str, lines: list[tuple[tree.Field, str, str]], declarations: _Declarations) -> str:
+def _class(name: str, lines: list[tuple[tree.Field, str, str]]) -> str:
     written = [f"class {name}(TypedDict):"]
     for field, annotation, remark in lines:
         written.append(f"    {field.name}: {annotation}{remark}")
-        written += _docstring(_comment_lines(field, declarations), "    ")
+        written += _docstring(_comment_lines(field), "    ")
     return "\n".join([*written, *([] if lines else ["    pass"]), "\n"])
 
 
-def _call(name: str, lines: list[tuple[tree.Field, str, str]], declarations: _Declarations) -> str:
+def _call(name: str, lines: list[tuple[tree.Field, str, str]]) -> str:
     """Returns the functional form, for keys that are no identifiers; types may follow later."""
     written = [f"{name} = TypedDict(", f'    "{name}",', "    {"]
     for field, annotation, remark in lines:
-        written += [f"        # {line}" for line in _comment_lines(field, declarations)]
+        written += [f"        # {line}" for line in _comment_lines(field)]
         written.append(f"        {_quote(field.name)}: {_quote(annotation)},{remark}")
     return "\n".join([*written, "    },", ")", "\n"])
 
@@ -171,9 +170,7 @@ def _like_a_type(name: str) -> bool:
     return name[0].isupper() and any(ending in name for ending in TYPE_ENDINGS)
 
 
-def _comment_lines(field: tree.Field, declarations: _Declarations) -> list[str]:
-    if declarations.compact:
-        return comments.lines(comments.beginning(field.doc))
+def _comment_lines(field: tree.Field) -> list[str]:
     tags = [f"{tag}: {' '.join(comments.lines(value))}" for tag, value in field.tags]
     return comments.lines(field.doc) + tags
 
@@ -193,19 +190,15 @@ def _docstring(text_lines: list[str], indent: str) -> list[str]:
 # Modules
 
 
-def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool = False) -> str:
-    """Returns the module of these tools, which have to be sorted by server.
-
-    ``compact`` keeps only the first sentence of each description.
-    """
+def module(tools: Iterable[ToolSpec], identifiers: Identifiers) -> str:
+    """Returns the module of these tools, which have to be sorted by server."""
     types: list[str] = []
     servers: list[str] = []
     attributes: list[str] = []
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            write = partial(_client, identifiers=identifiers, compact=compact)
-            declared, method = isolated(tool, write)
+            declared, method = isolated(tool, partial(_client, identifiers=identifiers))
             types += declared
             methods += method
         name = identifiers.classes[server]
@@ -215,31 +208,22 @@ def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool
     return "\n".join([_HEAD, *types, *servers, *table, PYTHON])
 
 
-def _client(
-    tool: ToolSpec, identifiers: Identifiers, *, compact: bool
-) -> tuple[list[str], list[str]]:
+def _client(tool: ToolSpec, identifiers: Identifiers) -> tuple[list[str], list[str]]:
     """Returns the declarations of a tool, and its method."""
-    stem, params = identifiers.stems[tool.server, tool.name], read(tool.input_schema)
-    method = identifiers.methods[tool.server][tool.name]
-    return (
-        declarations(tool, identifiers, compact=compact),
-        _method(tool, method, stem, params, compact=compact),
-    )
+    return declarations(tool, identifiers), _method(tool, identifiers)
 
 
-def declarations(tool: ToolSpec, identifiers: Identifiers, *, compact: bool = False) -> list[str]:
+def declarations(tool: ToolSpec, identifiers: Identifiers) -> list[str]:
     """Returns the declarations of the types of a tool's parameters and result."""
     stem = identifiers.stems[tool.server, tool.name]
-    written = _types(f"{stem}Params", read(tool.input_schema), compact=compact)
+    params = _types(f"{stem}Params", read(tool.input_schema))
     if tool.output_schema is not None:
-        written += _types(f"{stem}Result", read(tool.output_schema), compact=compact)
-    elif not compact:
-        written.append(f'{stem}Result: TypeAlias = "Answer"\n\n')
-    return written
+        return [*params, *_types(f"{stem}Result", read(tool.output_schema))]
+    return [*params, f'{stem}Result: TypeAlias = "Answer"\n\n']
 
 
-def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
-    declarations = _Declarations(name, shape.definitions, compact=compact)
+def _types(name: str, shape: tree.Shape) -> list[str]:
+    declarations = _Declarations(name, shape.definitions)
     for local, kind in (*shape.definitions.items(), ("", shape.root)):
         whole = f"{name}_{local}" if local else name
         if type(kind) is tree.Object and kind.extra is None and (kind.fields or kind.sealed):
@@ -250,18 +234,14 @@ def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
     return declarations.written
 
 
-def _method(
-    tool: ToolSpec, method: str, stem: str, params: tree.Shape, *, compact: bool
-) -> list[str]:
-    structured = tool.output_schema is not None
-    result = f"{stem}Result" if structured or not compact else "Answer"
-    optional = " = {}" if tree.may_be_empty(params.root) else ""
-    described = tool.description or tool.title
-    text_lines = comments.lines(comments.beginning(described) if compact else described)
-    request = ", structured=True" if structured else ""
+def _method(tool: ToolSpec, identifiers: Identifiers) -> list[str]:
+    stem = identifiers.stems[tool.server, tool.name]
+    method = identifiers.methods[tool.server][tool.name]
+    optional = " = {}" if tree.may_be_empty(read(tool.input_schema).root) else ""
+    request = "" if tool.output_schema is None else ", structured=True"
     return [
-        f"    async def {method}(self, params: {stem}Params{optional}) -> {result}:",
-        *_docstring(text_lines, " " * 8),
+        f"    async def {method}(self, params: {stem}Params{optional}) -> {stem}Result:",
+        *_docstring(comments.lines(tool.description or tool.title), " " * 8),
         f"        return await _answer({_quote(tool.id)}, params{request})\n",
     ]
 
@@ -273,13 +253,13 @@ def keyword_method(tool: ToolSpec, identifiers: Identifiers) -> tuple[list[str],
     """
     stem, shape = identifiers.stems[tool.server, tool.name], read(tool.input_schema)
     structured = tool.output_schema is not None
-    types = _types(f"{stem}Result", read(tool.output_schema), compact=True) if structured else []
+    types = _types(f"{stem}Result", read(tool.output_schema)) if structured else []
     match shape.root:
         case tree.Object(fields=fields, sealed=sealed) if all(
             _may_be_attribute(field.name) and field.name != "self" for field in fields
         ):
-            own = _Declarations(f"{stem}Params", shape.definitions, compact=True)
-            types += _types(own.owner, tree.Shape(tree.UNKNOWN, shape.definitions), compact=True)
+            own = _Declarations(f"{stem}Params", shape.definitions)
+            types += _types(own.owner, tree.Shape(tree.UNKNOWN, shape.definitions))
             taken = ["*"] if fields else []
             for field in fields:
                 spelled = _spell(field.type, own, pascal(field.name))
@@ -289,7 +269,7 @@ def keyword_method(tool: ToolSpec, identifiers: Identifiers) -> tuple[list[str],
             )
             types += own.written
         case tree.Object():
-            types += _types(f"{stem}Params", shape, compact=True)
+            types += _types(f"{stem}Params", shape)
             optional = " = {}" if tree.may_be_empty(shape.root) else ""
             taken = [f"params: {stem}Params{optional}"]
         case _:

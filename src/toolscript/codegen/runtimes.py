@@ -1,11 +1,10 @@
 """The end of every generated module: the code that calls the gateway and raises its errors."""
 
 TYPESCRIPT = """
-/** What a tool answers with, block by block, as in MCP. */
+/** A block of a tool's answer, as in MCP. */
 export type Content =
   | { type: "text"; text: string }
-  | { type: "image"; data: string; mimeType: string }
-  | { type: "audio"; data: string; mimeType: string }
+  | { type: "image" | "audio"; data: string; mimeType: string }
   | { type: "resource_link"; uri: string; name: string; mimeType?: string }
   | { type: "resource"; resource: Resource };
 
@@ -30,8 +29,8 @@ export class ToolError extends Error {
   /** What the tool answered. */
   content: Content[];
 
-  constructor(message: string, tool: string, type: string, content: Content[] = []) {
-    super(message);
+  constructor(why: string, tool: string, type: string, content: Content[] = []) {
+    super(`Tool call failed: ${why}`);
     this.name = "ToolError";
     this.tool = tool;
     this.type = type;
@@ -39,58 +38,35 @@ export class ToolError extends Error {
   }
 }
 
-declare const Deno: { env: { get(name: string): string | undefined } };
-declare const process: { env: { [name: string]: string | undefined } };
-
-/** Where the gateway is: a global, or of the environment, which a bundler may have put in. */
-function gatewayUrl(): string | undefined {
-  const here = globalThis as unknown as { TOOLSCRIPT_GATEWAY_URL?: string };
-  return first(
-    () => here.TOOLSCRIPT_GATEWAY_URL,
-    () => Deno.env.get("TOOLSCRIPT_GATEWAY_URL"),
-    () => process.env.TOOLSCRIPT_GATEWAY_URL,
-  )?.replace(/\\/+$/, "");
-}
-
-/** The gateway's key, where it asks for one, and what calls may do at most, where that is said. */
-function authorization(): { Authorization?: string; "Toolscript-Class"?: string } {
-  const here = globalThis as unknown as {
-    TOOLSCRIPT_GATEWAY_TOKEN?: string;
-    TOOLSCRIPT_CLASS?: string;
-  };
-  const token = first(
-    () => here.TOOLSCRIPT_GATEWAY_TOKEN,
-    () => Deno.env.get("TOOLSCRIPT_GATEWAY_TOKEN"),
-    () => process.env.TOOLSCRIPT_GATEWAY_TOKEN,
-  );
-  const most = first(
-    () => here.TOOLSCRIPT_CLASS,
-    () => Deno.env.get("TOOLSCRIPT_CLASS"),
-    () => process.env.TOOLSCRIPT_CLASS,
-  );
-  return {
-    ...(token ? { Authorization: `Bearer ${token}` } : {}),
-    ...(most ? { "Toolscript-Class": most } : {}),
-  };
-}
-
-function first(...sources: (() => string | undefined)[]): string | undefined {
-  for (const source of sources) {
-    try {
-      const value = source();
-      if (value) return value;
-    } catch {
-      // not there, or not allowed
-    }
+/** A variable of the environment, unless there is a global of its name. */
+function variable(name: string): string | undefined {
+  // deno-lint-ignore no-explicit-any
+  const here = globalThis as any;
+  try {
+    return here[name] || here.Deno?.env.get(name) || here.process?.env[name];
+  } catch {
+    return undefined; // Deno was not allowed to read it
   }
-  return undefined;
+}
+
+function gatewayUrl(): string | undefined {
+  return variable("TOOLSCRIPT_GATEWAY_URL")?.replace(/\\/+$/, "");
+}
+
+function authorization(): { [header: string]: string } {
+  const token = variable("TOOLSCRIPT_GATEWAY_TOKEN");
+  const most = variable("TOOLSCRIPT_CLASS");
+  return {
+    ...(token && { Authorization: `Bearer ${token}` }),
+    ...(most && { "Toolscript-Class": most }),
+  };
 }
 
 /** Why the gateway did not pass an answer on. */
 async function failure(tool: string, response: Response): Promise<ToolError> {
   const said = await response.json().catch(() => ({}));
-  const message = `Tool call failed: ${said.error ?? response.statusText}`;
-  return new ToolError(message, tool, said.type ?? `HTTP ${response.status}`);
+  const type = said.type ?? `HTTP ${response.status}`;
+  return new ToolError(said.error ?? response.statusText, tool, type);
 }
 
 /** What the tool answered, or the structured part of it, which an output schema promises. */
@@ -98,32 +74,13 @@ async function failure(tool: string, response: Response): Promise<ToolError> {
 async function answer(tool: string, response: Response, structured = false): Promise<any> {
   const said = await response.json();
   if (said.isError) {
-    const message = `Tool call failed: ${text(said) || "the tool does not say why"}`;
-    throw new ToolError(message, tool, "ToolError", said.content);
+    const why = text(said) || "the tool does not say why";
+    throw new ToolError(why, tool, "ToolError", said.content);
   }
   if (!structured) return said;
   if (said.structuredContent !== undefined) return said.structuredContent;
-  const message = "Tool call failed: the answer lacks what the tool's output schema promises";
-  throw new ToolError(message, tool, "OutputError", said.content);
-}
-"""
-TYPESCRIPT_CALL = """
-/** What a tool without an output schema answers. */
-export interface Answer {
-  content: Content[];
-  [key: string]: unknown;
-}
-
-async function call(tool: string, params: unknown): Promise<Response> {
-  const url = gatewayUrl();
-  if (!url) throw new Error("TOOLSCRIPT_GATEWAY_URL not set");
-  const response = await fetch(`${url}/tools/${encodeURIComponent(tool)}`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", ...authorization() },
-    body: JSON.stringify(params),
-  });
-  if (!response.ok) throw await failure(tool, response);
-  return response;
+  const why = "the answer lacks what the tool's output schema promises";
+  throw new ToolError(why, tool, "OutputError", said.content);
 }
 """
 PYTHON = '''
@@ -223,15 +180,15 @@ def _post(tool: str, params: object) -> tuple[int, str, bytes]:
     url = os.environ.get("TOOLSCRIPT_GATEWAY_URL")
     if not url:
         raise RuntimeError("TOOLSCRIPT_GATEWAY_URL not set")
-    token = os.environ.get("TOOLSCRIPT_GATEWAY_TOKEN")
     headers = {"Content-Type": "application/json"}
-    headers |= {"Authorization": f"Bearer {token}"} if token else {}
+    if token := os.environ.get("TOOLSCRIPT_GATEWAY_TOKEN"):
+        headers["Authorization"] = f"Bearer {token}"
+    if most := os.environ.get("TOOLSCRIPT_CLASS"):
+        headers["Toolscript-Class"] = most
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port)
-    most = os.environ.get("TOOLSCRIPT_CLASS")
-    headers |= {"Toolscript-Class": most} if most else {}
     path = f"{parts.path.rstrip('/')}/tools/{quote(tool, safe='')}"
     try:
         connection.request("POST", path, json.dumps(params).encode(), headers)

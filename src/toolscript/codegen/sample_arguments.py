@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from math import inf
 from typing import Any, TypeAlias
 
 from toolscript.codegen import type_tree as tree
@@ -75,24 +76,19 @@ def _count(hints: _Hints, tag: str) -> int:
 
 
 def _number(hints: _Hints) -> int:
-    """Returns the whole number within a field's bounds that is nearest to 1."""
-    value = 1
-    if (least := _read_bound(hints, "minimum")) is not None:
-        value = max(value, math.ceil(least))
-    if (below := _read_bound(hints, "exclusiveMinimum")) is not None:
-        value = max(value, math.floor(below) + 1)
-    if (most := _read_bound(hints, "maximum")) is not None:
-        value = min(value, math.floor(most))
-    if (above := _read_bound(hints, "exclusiveMaximum")) is not None:
-        value = min(value, math.ceil(above) - 1)
-    return value
+    """Returns a whole number within a field's bounds, near 1."""
+    least = max(
+        _read_bound(hints, "minimum", -inf), _read_bound(hints, "exclusiveMinimum", -inf) + 1
+    )
+    most = min(_read_bound(hints, "maximum", inf), _read_bound(hints, "exclusiveMaximum", inf) - 1)
+    return math.floor(min(math.ceil(max(1, least)), most))
 
 
-def _read_bound(hints: _Hints, tag: str) -> float | None:
-    """Returns a bound; None for none, as for the truth that older schemas have there."""
+def _read_bound(hints: _Hints, tag: str, default: float) -> float:
+    """Returns a bound; the default for none, as for the truth that older schemas have there."""
     bound: Any = json.loads(hints.get(tag, "null"))
     is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
-    return bound if is_number and math.isfinite(bound) else None
+    return bound if is_number and math.isfinite(bound) else default
 
 
 def _of_field(field: tree.Field, shape: tree.Shape, depth: int) -> Any:

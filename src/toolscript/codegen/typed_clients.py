@@ -25,8 +25,6 @@ class Module(msgspec.Struct, frozen=True):
     """Changes with the text."""
     usage: str
     """A call of the first tool that was chosen."""
-    tools: tuple[str, ...]
-    """The ids of the tools in it, sorted."""
 
 
 class ToolCode(msgspec.Struct, frozen=True):
@@ -58,21 +56,13 @@ def tool_code(
     }
 
 
-def make_module(
-    tools: Mapping[str, ToolSpec],
-    language: Language,
-    chosen: Sequence[str],
-    *,
-    compact: bool = False,
-) -> Module:
+def make_module(tools: Mapping[str, ToolSpec], language: Language, chosen: Sequence[str]) -> Module:
     """Returns the module of the tools with the ``chosen`` ids, of which there is at least one.
 
-    ``tools`` is the whole catalogue, on which the identifiers depend; ``compact`` shares repeated
-    code if the language allows it, and shortens descriptions.
+    ``tools`` is the whole catalogue, on which the identifiers depend.
     """
     writer = _WRITERS[language]
     identifiers = Identifiers((tool.server, tool.name) for tool in tools.values())
-    ids = tuple(sorted(set(chosen)))
-    text = writer.module([tools[each] for each in ids], identifiers, compact=compact).encode()
+    text = writer.module([tools[each] for each in sorted(set(chosen))], identifiers).encode()
     usage = isolated(tools[chosen[0]], lambda tool: writer.usage(tool, identifiers))
-    return Module(text, hashlib.sha256(text).hexdigest()[:32], usage, ids)
+    return Module(text, hashlib.sha256(text).hexdigest()[:32], usage)

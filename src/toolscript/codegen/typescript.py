@@ -11,13 +11,11 @@ from itertools import groupby
 from typing import Any, cast
 from urllib.parse import quote
 
-import msgspec
-
 from toolscript.codegen import comments
 from toolscript.codegen import type_tree as tree
 from toolscript.codegen.error_isolation import isolated
 from toolscript.codegen.identifiers import Identifiers
-from toolscript.codegen.runtimes import TYPESCRIPT, TYPESCRIPT_CALL
+from toolscript.codegen.runtimes import TYPESCRIPT
 from toolscript.codegen.sample_arguments import sample
 from toolscript.codegen.schema import read
 from toolscript.types import ToolSpec
@@ -38,7 +36,6 @@ _BODY = """\
         throw await failure(%(id)s, response);
       }
       return await answer(%(id)s, response%(structured)s);"""
-_COMPACT_BODY = "      return await answer(%(id)s, await call(%(id)s, params)%(structured)s);"
 _UNDEFINED = tree.Constant("null", "undefined")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _INHERITED = frozenset(
@@ -55,14 +52,7 @@ _EXACT_DIGITS = 15
 # Types
 
 
-class TypeOwner(msgspec.Struct, frozen=True):
-    """The schema whose types are written; ``compact`` shortens their comments."""
-
-    name: str
-    compact: bool = False
-
-
-def spell(kind: tree.Type, owner: TypeOwner, indent: str = "") -> str:
+def spell(kind: tree.Type, owner: str, indent: str = "") -> str:
     """Returns a type as TypeScript; the types that its schema names begin with the owner's name."""
     match kind:
         case tree.Unknown():
@@ -83,7 +73,7 @@ def spell(kind: tree.Type, owner: TypeOwner, indent: str = "") -> str:
             members = dict.fromkeys(spell(member, owner, indent) for member in kind.members)
             spelled = " | ".join(members)
         case tree.Reference():
-            spelled = f"{owner.name}_{kind.name}" if kind.name else owner.name
+            spelled = f"{owner}_{kind.name}" if kind.name else owner
     return spelled
 
 
@@ -100,13 +90,13 @@ def _is_exact(number: str) -> bool:
     return digits <= _EXACT_DIGITS and number[-1].isdigit()
 
 
-def _array(kind: tree.Array, owner: TypeOwner, indent: str) -> str:
+def _array(kind: tree.Array, owner: str, indent: str) -> str:
     item = spell(kind.item, owner, indent)
     simple = type(kind.item) is not tree.Union and not item.endswith("*/")
     return f"{item}[]" if simple else f"({item})[]"
 
 
-def _tuple(kind: tree.Tuple, owner: TypeOwner, indent: str) -> str:
+def _tuple(kind: tree.Tuple, owner: str, indent: str) -> str:
     places: list[str] = []
     for at, each in enumerate(kind.items):
         spelled = spell(each, owner, indent)
@@ -116,11 +106,11 @@ def _tuple(kind: tree.Tuple, owner: TypeOwner, indent: str) -> str:
     return f"[{', '.join(places)}]"
 
 
-def _members(kind: tree.Object, owner: TypeOwner, indent: str) -> list[str]:
+def _members(kind: tree.Object, owner: str, indent: str) -> list[str]:
     written: list[str] = []
     for field in kind.fields:
         if field.doc or field.tags:
-            written += _doc(field.doc, indent, owner, field.tags)
+            written += _doc(field.doc, indent, field.tags)
         mark = "" if field.required else "?"
         spelled = spell(_type_of(field), owner, indent)
         written.append(f"{indent}{_key(field.name)}{mark}: {spelled};")
@@ -133,7 +123,7 @@ def _type_of(field: tree.Field) -> tree.Type:
     return tree.UNKNOWN if field.name in _INHERITED and not field.required else field.type
 
 
-def _index(kind: tree.Object, owner: TypeOwner, indent: str) -> str:
+def _index(kind: tree.Object, owner: str, indent: str) -> str:
     """Returns the type of any property, which the known ones have to fit, too."""
     if kind.extra is None:
         return "never" if kind.sealed else "unknown"
@@ -159,17 +149,9 @@ def _quote(text: str) -> str:
 
 
 def _doc(
-    text: str,
-    indent: str,
-    owner: TypeOwner,
-    tags: Iterable[tuple[str, str]] = (),
-    *,
-    tall: bool = False,
+    text: str, indent: str, tags: Iterable[tuple[str, str]] = (), *, tall: bool = False
 ) -> list[str]:
     """Returns a comment, on one line if that is enough and it need not be ``tall``."""
-    if owner.compact:
-        shown = [_harmless(line) for line in comments.lines(comments.beginning(text))]
-        return [f"{indent}/** {line} */" for line in shown]
     shown = [_harmless(line) for line in comments.lines(text)]
     shown += [f"@{name} {_harmless(' '.join(comments.lines(value)))}" for name, value in tags]
     if len(shown) == 1 and not tall:
@@ -186,77 +168,62 @@ def _harmless(line: str) -> str:
 # Modules
 
 
-def module(tools: Iterable[ToolSpec], identifiers: Identifiers, *, compact: bool = False) -> str:
-    """Returns the module of these tools, which have to be sorted by server.
-
-    ``compact`` shares repeated code, and keeps only the first sentence of each description.
-    """
+def module(tools: Iterable[ToolSpec], identifiers: Identifiers) -> str:
+    """Returns the module of these tools, which have to be sorted by server."""
     types: list[str] = []
     servers: list[str] = []
     for server, own in groupby(tools, lambda tool: tool.server):
         methods: list[str] = []
         for tool in own:
-            write = partial(_client, identifiers=identifiers, compact=compact)
-            declared, method = isolated(tool, write)
+            declared, method = isolated(tool, partial(_client, identifiers=identifiers))
             types += declared
             methods.append(method)
         body = ",\n".join(methods)
         servers.append(f"  {identifiers.camel[server]}: {{\n{body}\n  }}")
     table = ",\n".join(servers)
-    runtime = [TYPESCRIPT, TYPESCRIPT_CALL] if compact else [TYPESCRIPT]
-    return "\n".join([HEADER, *types, f"export const tools = {{\n{table}\n}};\n", *runtime])
+    return "\n".join([HEADER, *types, f"export const tools = {{\n{table}\n}};\n", TYPESCRIPT])
 
 
-def _client(tool: ToolSpec, identifiers: Identifiers, *, compact: bool) -> tuple[list[str], str]:
+def _client(tool: ToolSpec, identifiers: Identifiers) -> tuple[list[str], str]:
     """Returns the declarations of a tool, and its method."""
-    stem, params = identifiers.stems[tool.server, tool.name], read(tool.input_schema)
-    declared = declarations(tool, identifiers, compact=compact)
-    return declared, _method(tool, stem, params, compact=compact)
+    return declarations(tool, identifiers), _method(tool, identifiers)
 
 
-def declarations(tool: ToolSpec, identifiers: Identifiers, *, compact: bool = False) -> list[str]:
+def declarations(tool: ToolSpec, identifiers: Identifiers) -> list[str]:
     """Returns the declarations of the types of a tool's parameters and result."""
     stem = identifiers.stems[tool.server, tool.name]
-    params = _types(f"{stem}Params", read(tool.input_schema), compact=compact)
-    return [*params, *_result(tool, f"{stem}Result", compact=compact)]
+    params = _types(f"{stem}Params", read(tool.input_schema))
+    if tool.output_schema is not None:
+        return [*params, *_types(f"{stem}Result", read(tool.output_schema))]
+    members = "  content: Content[];\n  [key: string]: unknown;"
+    return [*params, f"export interface {stem}Result {{\n{members}\n}}\n"]
 
 
-def _types(name: str, shape: tree.Shape, *, compact: bool) -> list[str]:
+def _types(name: str, shape: tree.Shape) -> list[str]:
     """Returns the declarations of the types that a schema names, and of the schema's own type."""
-    owner = TypeOwner(name, compact)
     named = [(f"{name}_{each}", kind) for each, kind in shape.definitions.items()]
-    return [_declaration(each, kind, owner) for each, kind in (*named, (name, shape.root))]
+    return [_declaration(each, kind, name) for each, kind in (*named, (name, shape.root))]
 
 
-def _declaration(name: str, kind: tree.Type, owner: TypeOwner) -> str:
+def _declaration(name: str, kind: tree.Type, owner: str) -> str:
     if type(kind) is tree.Object:
         members = "\n".join(_members(kind, owner, "  "))
         return f"export interface {name} {{\n{members}\n}}\n"
     return f"export type {name} = {spell(kind, owner)};\n"
 
 
-def _result(tool: ToolSpec, name: str, *, compact: bool) -> list[str]:
-    if tool.output_schema is not None:
-        return _types(name, read(tool.output_schema), compact=compact)
-    if compact:
-        return []
-    return [f"export interface {name} {{\n  content: Content[];\n  [key: string]: unknown;\n}}\n"]
-
-
-def _method(tool: ToolSpec, stem: str, params: tree.Shape, *, compact: bool) -> str:
+def _method(tool: ToolSpec, identifiers: Identifiers) -> str:
+    stem = identifiers.stems[tool.server, tool.name]
     described = tool.description or tool.title
-    doc = _doc(described, "    ", TypeOwner(stem, compact), tall=True) if described.strip() else []
-    structured = tool.output_schema is not None
-    result = f"{stem}Result" if structured or not compact else "Answer"
-    optional = " = {}" if tree.may_be_empty(params.root) else ""
-    head = f"async {_key(tool.name)}(params: {stem}Params{optional}): Promise<{result}>"
-    body = _COMPACT_BODY if compact else _BODY
-    filled = body % {
+    doc = _doc(described, "    ", tall=True) if described.strip() else []
+    optional = " = {}" if tree.may_be_empty(read(tool.input_schema).root) else ""
+    head = f"async {_key(tool.name)}(params: {stem}Params{optional}): Promise<{stem}Result>"
+    body = _BODY % {
         "path": quote(tool.id, safe=""),
         "id": _quote(tool.id),
-        "structured": ", true" if structured else "",
+        "structured": "" if tool.output_schema is None else ", true",
     }
-    return "\n".join([*doc, f"    {head} {{", filled, "    }"])
+    return "\n".join([*doc, f"    {head} {{", body, "    }"])
 
 
 def usage(tool: ToolSpec, identifiers: Identifiers, arguments: Any = None) -> str:

@@ -46,8 +46,8 @@ ANSWER_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/graph": {"edges": list},
     "/graph/related": {"before": list, "after": list, "needs": list},
     "/tools": {"tools": list},
-    "/runtime/tools.ts": {"module": str, "usage": str, "tools": list},
-    "/runtime/tools.py": {"module": str, "usage": str, "tools": list},
+    "/runtime/tools.ts": {"module": str, "usage": str},
+    "/runtime/tools.py": {"module": str, "usage": str},
 }
 """The fields by which an answer is known as a gateway's: any program may answer at an address."""
 

@@ -126,13 +126,11 @@ def check(folder: Path, name: str) -> str:
 
 @pytest.mark.requirement("cli:others")
 def test_types_are_what_the_gateway_serves(served: Cli) -> None:
-    """cli:others: get-types, in both languages, in full and compact."""
+    """cli:others: get-types, in both languages."""
     url = served.record()["url"]
     for language in ("ts", "py"):
         path = f"/runtime/tools.{language}"
         assert served("get-types", "--lang", language).stdout == fetch(url, path)[1]
-        short = served("get-types", "--lang", language, "--compact", "--filter", "mail,files")
-        assert short.stdout == fetch(url, path, {"compact": 1})[1]
         long_name = {"ts": "typescript", "py": "python"}[language]
         assert served("get-types", "--lang", long_name).stdout == fetch(url, path)[1]
     one = served("get-types", "--filter", "mail", "--filter", "files__read_file").stdout

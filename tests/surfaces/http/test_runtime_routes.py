@@ -120,8 +120,8 @@ def test_names_that_choose_nothing_are_reported(url: str, names: str, expected: 
 @pytest.mark.requirement("http:types")
 def test_a_parameter_that_is_neither(url: str) -> None:
     """http:types."""
-    status, value = fetch(url, "/runtime/tools.ts", {"compact": "maybe"})
-    assert (status, value["error"]) == (400, "compact is 'maybe'; expected true or false")
+    status, value = fetch(url, "/runtime/tools.ts", {"json": "maybe"})
+    assert (status, value["error"]) == (400, "json is 'maybe'; expected true or false")
 
 
 @pytest.mark.requirement("http:types")
@@ -134,7 +134,7 @@ def test_what_is_known_is_not_sent_again(url: str, language: str) -> None:
     for known in (tag, f"W/{tag}", f'"x", {tag}', "*"):
         assert ask(url, path, **{"If-None-Match": known})[0::2] == (304, "")
     assert ask(url, path, **{"If-None-Match": '"x"'})[2] == text
-    assert ask(url, f"{path}&compact=1")[1]["etag"] != tag
+    assert ask(url, f"/runtime/tools.{language}")[1]["etag"] != tag
 
 
 @pytest.mark.requirement("types:typescript")
@@ -174,11 +174,10 @@ TOLD = [
 
 
 @pytest.mark.requirement("types:typescript")
-@pytest.mark.parametrize("compact", [0, 1])
-def test_calls_under_deno(url: str, tmp_path: Path, compact: int) -> None:
+def test_calls_under_deno(url: str, tmp_path: Path) -> None:
     """types:typescript: the module is imported from the gateway, and its calls work."""
     script = tmp_path / "script.mjs"
-    where = json.dumps(f"{url}/runtime/tools.ts?compact={compact}")
+    where = json.dumps(f"{url}/runtime/tools.ts")
     script.write_text(CALLS.replace("MODULE", where), "utf-8")
     run = [*(word for word in RUN if word != "--no-remote"), "--allow-import=127.0.0.1", script]
     environ = {**os.environ, "TOOLSCRIPT_GATEWAY_URL": f"{url}/", "DENO_DIR": str(tmp_path)}
@@ -224,11 +223,10 @@ def test_the_flags_of_the_guide_bound_a_script(url: str, tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("types:typescript")
-@pytest.mark.parametrize("compact", [0, 1])
-def test_calls_under_node(url: str, tmp_path: Path, compact: int) -> None:
+def test_calls_under_node(url: str, tmp_path: Path) -> None:
     """types:typescript: Node reads the same file, and a global says where the gateway is."""
     file = tmp_path / "tools.ts"
-    file.write_text(module(url, f"compact={compact}"), "utf-8")
+    file.write_text(module(url), "utf-8")
     here = f"globalThis.TOOLSCRIPT_GATEWAY_URL = {json.dumps(url)};"
     assert json.loads(node(here + CALLS.replace("MODULE", json.dumps(str(file))))) == TOLD
 
@@ -275,10 +273,9 @@ asyncio.run(main())
 
 
 @pytest.mark.requirement("types:python")
-@pytest.mark.parametrize("compact", [0, 1])
-def test_calls_from_python(url: str, tmp_path: Path, compact: int) -> None:
+def test_calls_from_python(url: str, tmp_path: Path) -> None:
     """types:python: the same calls, with nothing but the standard library."""
-    (tmp_path / "tools.py").write_text(module(url, f"compact={compact}", "py"), "utf-8")
+    (tmp_path / "tools.py").write_text(module(url, "", "py"), "utf-8")
     (tmp_path / "script.py").write_text(PYTHON_CALLS, "utf-8")
     done = subprocess.run(
         [sys.executable, "-S", "script.py"],

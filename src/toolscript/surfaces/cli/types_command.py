@@ -11,16 +11,15 @@ from toolscript.text.display import printable
 
 _ENDINGS = {"ts": "ts", "py": "py", "typescript": "ts", "python": "py"}
 """The ending of a module's name by the language."""
-filter_option = repeatable(
+
+
+@click.command("get-types")
+@repeatable(
     "--filter",
     "names",
     "NAMES",
     "Include only these servers and tools, by name and id, separated by commas.",
 )
-
-
-@click.command("get-types")
-@filter_option
 @click.option(
     "--lang",
     type=click.Choice([*_ENDINGS]),
@@ -28,18 +27,11 @@ filter_option = repeatable(
     show_default=True,
     help="TypeScript or Python.",
 )
-@click.option("--compact", is_flag=True, help="Shorter, to save a model's tokens.")
 @refresh_option
 @settings_options("profile", "config", "data_dir")
-def get_types(
-    names: tuple[str, ...],
-    lang: str,
-    compact: bool,
-    refresh: bool,
-    **flags: Any,
-) -> None:
+def get_types(names: tuple[str, ...], lang: str, refresh: bool, **flags: Any) -> None:
     """Print a typed client of the tools: a module that calls them."""
-    parameters = [*(("filter", name) for name in names), ("compact", int(compact)), ("json", 1)]
+    parameters = [*(("filter", name) for name in names), ("json", 1)]
     with connected(flags, refresh=refresh) as client:
         answer = client.get(f"/runtime/tools.{_ENDINGS[lang]}", parameters)
     click.echo(answer["module"], nl=False)

@@ -261,7 +261,6 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     module: Annotated[str, about("The module's text.")]
     usage: Annotated[str, about("A call of the first tool that was asked for.")]
-    tools: Annotated[tuple[str, ...], about("The ids of the tools in it.")]
 
 
 class JsonRpcRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,7 +80,6 @@ def search_parameters(meaning: str) -> tuple[Json, ...]:
 
 MODULE_PARAMETERS = (
     parameter("filter", "Servers' names and tools' ids, with commas between.", TEXTS),
-    parameter("compact", "Without repeated code, descriptions shortened.", BOOLEAN),
     parameter("json", "As JSON, with a call of the first tool asked for.", BOOLEAN),
 )
 

@@ -35,11 +35,10 @@ async def python_client(app: App, request: Request) -> Any:
 
 async def _module(app: App, request: Request, language: Language) -> Any:
     names = [n.strip() for each in request.query_params.getlist("filter") for n in each.split(",")]
-    compact = flag(request, "compact")
     catalogue = app.catalogue(grant_of(request))
-    module = await catalogue.module(language, [n for n in names if n], compact=compact)
+    module = await catalogue.module(language, [n for n in names if n])
     if flag(request, "json"):
-        return ModuleAnswer(module=module.text.decode(), usage=module.usage, tools=module.tools)
+        return ModuleAnswer(module=module.text.decode(), usage=module.usage)
     headers = {"etag": f'"{module.etag}"', "cache-control": "no-cache"}
     if _is_cached(request, module.etag):
         return Response(status_code=_NOT_MODIFIED, headers=headers)
