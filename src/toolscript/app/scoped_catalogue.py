@@ -1,6 +1,7 @@
 """The servers and tools that one caller may see and use, and the messages about the others."""
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from msgspec.structs import replace
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.locations import EXAMPLE
-from toolscript.config.switches import way_back
 from toolscript.errors import (
     DeniedError,
     HeldError,
@@ -41,6 +41,7 @@ from toolscript.types import (
     as_id,
     tool_id,
 )
+from toolscript.types.patterns import matches
 
 if TYPE_CHECKING:
     from toolscript.codegen.typed_clients import Language, Module, ToolCode
@@ -318,9 +319,10 @@ class ScopedCatalogue:
         if problem := self._withheld(name):
             return MissExplanation(id=name, verdict=str(problem))
         server = self._server_in(name)
-        tool = re.sub(f"^(?:{SEPARATOR}|:)", "", name[len(server) :])
+        tool = _tool_in(name, server)
         shown = self.grant.allows(tool_id(server, tool))
-        known = self.gateway.why_missing(server, tool) if shown else ""
+        known = self._why_excluded(server, tool) or self.gateway.why_missing(server, tool)
+        known = known if shown else ""
         known = known if self.grant.is_owner else without_last_words(known)
         return MissExplanation(id=name, verdict=known or self._unknown(name))
 
@@ -357,7 +359,7 @@ class ScopedCatalogue:
 
     def _within(self, status: ServerStatus) -> ServerStatus:
         if not self.grant.is_owner:
-            status = replace(status, error=without_last_words(status.error), switches=())
+            status = replace(status, error=without_last_words(status.error))
         catalogue = self.gateway.catalogue
         if status.name not in catalogue.servers:
             return status
@@ -385,14 +387,32 @@ class ScopedCatalogue:
         server = self._server_in(name)
         status = next((each for each in self.servers() if each.name == server), None)
         if status is not None and status.state == "disabled":
-            back = f" (back: {way_back(server, on=False)})" if self.grant.is_owner else ""
-            return f"{server} is turned off{back}"
+            return self._say_off(server, server)
+        if excluded := self._why_excluded(server, _tool_in(name, server)):
+            return excluded
         if status is not None and not status.works:
             error = f": {status.error}" if status.error else ""
             return f"its server {server} is {status.state}{error}"
         known = [tool.id for tool in self.tools()]
         return not_known("tool", name, known, "search for what it should do")
 
+    def _why_excluded(self, server: str, tool: str) -> str:
+        """Returns the line about a granted tool that ``excludeTools`` names; "" without one."""
+        lists = (spec.exclude_tools for spec in self.gateway.config.servers if spec.name == server)
+        pattern = next((each for listed in lists for each in listed if matches(tool, (each,))), "")
+        name = tool_id(server, tool)
+        named = pattern and self.grant.allows(name)
+        return self._say_off(name, tool_id(server, pattern)) if named else ""
+
+    def _say_off(self, name: str, pattern: str) -> str:
+        back = f" (back: toolscript enable {shlex.quote(pattern)})" if self.grant.is_owner else ""
+        return f"{name} is turned off{back}"
+
     def _no_server(self, name: str) -> str:
         known = ", ".join(status.name for status in self._statuses()) or "none"
         return f"no server is called {printable(name, 100)!r}; configured are: {known}"
+
+
+def _tool_in(name: str, server: str) -> str:
+    """Returns the rest of a tool's id, or of its name for models, behind the server's part."""
+    return re.sub(f"^(?:{SEPARATOR}|:)", "", name[len(server) :])

@@ -15,7 +15,6 @@ from toolscript.config.permission_rules import (
     sources_for,
 )
 from toolscript.config.servers import Config
-from toolscript.config.switches import ORIGIN, way_back
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.gateway import Gateway
 from toolscript.types import Decision, Grant, PermissionRule, ToolSpec
@@ -133,7 +132,5 @@ class ToolPermissions:
 
 def clause_of(rule: PermissionRule) -> str:
     """Returns a rule as a clause: ``permissions says ask for destructive tools``."""
-    if rule.origin == ORIGIN:
-        return f"you have turned it off; turn it on with: {way_back(rule.pattern, on=False)}"
     what = f"{rule.tool_class} tools" if rule.tool_class else rule.pattern
     return f"{rule.origin or 'a rule'} says {rule.decision} for {what}"

@@ -3,7 +3,6 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 
 from toolscript.errors import ConfigMissingError
@@ -80,23 +79,18 @@ def key_of(sources: tuple[Path, ...]) -> str:
 def watched(sources: tuple[Path, ...], data_dir: Path | None) -> tuple[Path, ...]:
     """Returns the files that a configuration depends on.
 
-    Those are the sources, the records of trust, the switches and the secrets. All but the sources
-    lie below ``data_dir``; None if nothing has to be trusted.
+    Those are the sources, the records of trust and the secrets. All but the sources lie below
+    ``data_dir``; None if nothing has to be trusted.
     """
     if data_dir is None:
         return sources
-    records = ((trust_record(data_dir, path), switches_file(data_dir, path)) for path in sources)
-    return (*sources, *chain.from_iterable(records), secrets_file(data_dir))
+    records = (trust_record(data_dir, path) for path in sources)
+    return (*sources, *records, secrets_file(data_dir))
 
 
 def secrets_file(data_dir: Path) -> Path:
     """Returns the path of the file of stored secrets; see `SecretStore`."""
     return data_dir / "secrets" / "secrets.json"
-
-
-def switches_file(data_dir: Path, source: Path) -> Path:
-    """Returns the path of the switches of a configuration whose first file is ``source``."""
-    return data_dir / "switches" / f"switches-{key_of((source,))}.json"
 
 
 def trust_record(data_dir: Path, path: Path) -> Path:

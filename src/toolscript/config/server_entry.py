@@ -215,7 +215,6 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     folder: Path = Path(),
     secret_version: Callable[[str], str] = lambda _: "",
     *,
-    switch: bool | None = None,
     notes: list[str] | None = None,
 ) -> ServerSpec:
     """Returns the server that an entry describes.
@@ -227,7 +226,6 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
         base: The folder that the server runs in if the entry names none or a relative one.
         folder: The folder of the file.
         secret_version: Returns the version of a stored secret; see `SecretStore.version`.
-        switch: Whether the user has turned it on or off, whatever the entry says; None if neither.
         notes: Collects a line for each thing in its files that is not read.
 
     Raises:
@@ -240,7 +238,7 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
     collected: list[str] = [] if notes is None else notes
     entry = rewrite(cast("dict[str, Any]", raw))
     reader = Entry(entry, environ, folder=folder, notes=collected)
-    if not switch and (switch is False or _is_off(reader)):
+    if _is_off(reader):
         # A disabled entry may be unfinished, so nothing else in it is checked.
         return ServerSpec(name=name, transport="stdio", disabled=True)
     if mistake := misspelt(reader.raw, SERVER_KEYS, FOREIGN_KEYS):

@@ -10,21 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 from msgspec import structs
 
 from toolscript.config.file_parser import parsed
 from toolscript.config.foreign_entries import describe_unread
-from toolscript.config.known_keys import SWITCH_KEYS, TOP_LEVEL_KEYS, listed, misspelt, unknown
+from toolscript.config.known_keys import TOP_LEVEL_KEYS, listed, misspelt, unknown
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
 from toolscript.config.permission_rules import PermissionProfile, RuleError, rules_of, selection_of
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
-from toolscript.config.switches import read_switches, switch_lines, switch_of, switch_rules
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.errors import (
     ConfigMissingError,
@@ -79,8 +77,6 @@ class Config:
     """Further limits by name; a caller or a token chooses them."""
     key_problems: tuple[str, ...] = ()
     """Mistakes in keys beside the section of servers, one line for each file."""
-    switches: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """A line for each `switches` of the user about a server, by server."""
     refused: str = ""
     """Why the project's file was not read; empty unless it is not trusted."""
 
@@ -127,21 +123,14 @@ def _load(
     """Returns the files merged. All but the user's ``own`` have to be trusted."""
     before = stamp(watched(sources, trust.data_dir if trust is not None else None))
     version = SecretStore(trust.data_dir).version if trust is not None else _no_version
-    switches = read_switches(trust.data_dir, sources[0]) if trust is not None else {}
     configs = [
-        config_of(p, read_file(p)[0], environ, None, version, switches)
+        config_of(p, read_file(p)[0], environ, None, version)
         if p == own
-        else config_of(p, _read_trusted(p, trust), environ, p.parent, version, switches)
+        else config_of(p, _read_trusted(p, trust), environ, p.parent, version)
         for p in sources
     ]
     config = configs[0] if len(configs) == 1 else _merge(configs[0], configs[1])
-    names = (*(spec.name for spec in config.servers), *(each.server for each in config.problems))
-    return replace(
-        config,
-        stamp=before,
-        switches=switch_lines(switches, names),
-        permissions=(*config.permissions, *filter(None, [switch_rules(switches)])),
-    )
+    return replace(config, stamp=before)
 
 
 def _read_trusted(path: Path, trust: TrustStore | None) -> bytes:
@@ -192,13 +181,12 @@ def _limit(
     )
 
 
-def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
+def config_of(
     path: Path,
     data: bytes,
     environ: Mapping[str, str],
     base: Path | None,
     version: Callable[[str], str],
-    switches: Mapping[str, bool] = MappingProxyType({}),
 ) -> Config:
     """Returns the configuration that one file's content is; raises `ConfigSyntaxError`.
 
@@ -208,7 +196,6 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
         environ: The variables that entries may refer to.
         base: The folder in which servers run; None leaves that to the process.
         version: Returns the version of a stored secret.
-        switches: Whether servers are on or off, by patterns; see `switches`.
     """
     servers: list[ServerSpec] = []
     problems: list[ServerProblem] = []
@@ -221,12 +208,8 @@ def config_of(  # noqa: PLR0913, PLR0917 - a file and its surroundings
         if _is_comment(name, raw):
             continue
         try:
-            switch = switch_of(switches, name)
-            if switch and base is not None and as_object(raw).keys() <= SWITCH_KEYS.keys():
-                continue  # the user's own entry, which a project only turns off
             notes[name] = [*_describe(as_object(raw))]
-            place = environ, base, path.parent, version
-            spec = server(name, raw, *place, switch=switch, notes=notes[name])
+            spec = server(name, raw, environ, base, path.parent, version, notes=notes[name])
             if is_itself(spec, environ):
                 spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
             _check_name(spec)

@@ -152,10 +152,10 @@ class Catalogue:
         return Catalogue.of({**self.servers, entry.name: entry}.values(), self.repairs)
 
     def keeping(self, specs: Mapping[str, ServerSpec]) -> "Catalogue":
-        """Returns this catalogue with only these servers, and the classes and repairs of these."""
+        """Returns this catalogue with only these servers, and with the tools of their entries."""
         entries = self.servers.items()
         return Catalogue.of(
-            (_classify(entry, specs[name]) for name, entry in entries if name in specs),
+            (_configure(entry, specs[name]) for name, entry in entries if name in specs),
             {name: spec.repairs for name, spec in specs.items() if spec.repairs},
         )
 
@@ -175,13 +175,13 @@ def by_kind(definitions: Iterable[ToolSpec]) -> dict[str, Any]:
     }
 
 
-def _classify(entry: ServerEntry, spec: ServerSpec) -> ServerEntry:
-    """Returns an entry with the classes that the configuration gives; itself if it has them."""
-    if all(tool.config_class == spec.class_of(tool.name) for tool in entry.tools):
+def _configure(entry: ServerEntry, spec: ServerSpec) -> ServerEntry:
+    """Returns an entry with the tools that the configuration includes, of the classes it gives."""
+    given = [(tool, spec.class_of(tool.name)) for tool in entry.tools if spec.offers(tool.name)]
+    if len(given) == len(entry.tools) and all(tool.config_class == c for tool, c in given):
         return entry
     replace = msgspec.structs.replace
-    tools = (replace(tool, config_class=spec.class_of(tool.name)) for tool in entry.tools)
-    return replace(entry, tools=tuple(tools))
+    return replace(entry, tools=tuple(replace(tool, config_class=c) for tool, c in given))
 
 
 def exposed_names(identifiers: Iterable[str]) -> dict[str, str]:

@@ -366,7 +366,6 @@ class Gateway:
             msgspec.structs.replace(
                 status_of(spec, self._catalogue.entry(spec.name), self._managed.get(spec.name)),
                 unread=self.config.unread.get(spec.name, ()),
-                switches=self.config.switches.get(spec.name, ()),
             )
             for spec in self.config.servers
         ]
@@ -399,7 +398,7 @@ class Gateway:
             if each.own is not None and (each.server, each.own.name) == (server, tool):
                 return f"the configuration calls it {each.id}"
         if not spec.offers(tool):
-            return f"includeTools or excludeTools keeps it out of {server}"
+            return f"includeTools keeps it out of {server}"
         return f"the server {server} offers no tool of that name"
 
     def _take(self, managed: ManagedServer, event: Report) -> bool:

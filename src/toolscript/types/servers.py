@@ -215,9 +215,6 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     unread: Annotated[
         tuple[str, ...], Meta(description="Keys of other clients in its entry that do nothing.")
     ] = ()
-    switches: Annotated[
-        tuple[str, ...], Meta(description="What you have turned on or off, and the way back.")
-    ] = ()
     held: Annotated[int, Meta(description="How many of its tools wait for approval.")] = 0
     reordered: Annotated[
         int, Meta(description="How many were accepted with their lists in another order.")

@@ -1,4 +1,4 @@
-"""``toolscript add`` and ``remove``, and the switches that are written into a project's file."""
+"""``toolscript add`` and ``remove``, and ``enable`` and ``disable`` with a project's file."""
 
 import json
 import stat
@@ -178,7 +178,9 @@ def _listed(cli: Cli, cwd: Path) -> list[Any]:
     return json.loads(said(cli, "list-servers", "--output", "json", cwd=cwd))["servers"]
 
 
-def test_switches_in_a_projects_file(cli: Cli, home: Path, scripted: Scripted) -> None:
+def test_servers_are_turned_off_and_on_in_a_projects_file(
+    cli: Cli, home: Path, scripted: Scripted
+) -> None:
     cli.configure(mine=scripted(tool("left")))
     project = home / "project"
     project.mkdir()
@@ -191,14 +193,16 @@ def test_switches_in_a_projects_file(cli: Cli, home: Path, scripted: Scripted) -
         return said(cli, *words, "--project", cwd=project)
 
     assert turn("disable", "one__down") == "one: ready; 1 tool\n"
-    assert servers(path)["one"]["excludeTools"] == ["x*", "down"]
+    assert servers(path)["one"]["disabledTools"] == ["x*", "down"]
     assert turn("enable", "one__*") == "one: ready; 2 tools\n"
-    assert "excludeTools" not in servers(path)["one"]
+    assert "disabledTools" not in servers(path)["one"]
     assert turn("disable", "one") == "one: disabled\n"
     assert servers(path)["one"]["disabled"] is True
     assert turn("enable", "one") == "one: ready; 2 tools\n"
     assert "disabled" not in servers(path)["one"]
-    assert "has no server 'mine'" in refused(cli, "disable", "mine__left", "--project", cwd=project)
+    assert "has no entry 'mine' to change" in refused(
+        cli, "disable", "mine__left", "--project", cwd=project
+    )
     assert turn("disable", "mine") == "mine: disabled\n"
     assert servers(path)["mine"] == {"disabled": True}
     assert turn("enable", "mine") == "mine: ready; 1 tool\n"

@@ -671,8 +671,9 @@ def test_why_a_tool_that_is_kept_out_or_whose_server_is_down_is_missing(
         broken={"command": "/nonesuch/program"},
         off={"command": "x", "disabled": True},
     )
+    back = "(back: toolscript enable 'files__move_*')"
     for asked, verdict in (
-        ("files__move_file", "includeTools or excludeTools keeps it out of files"),
+        ("files__move_file", f"files__move_file is turned off {back}"),
         ("broken:x", "its server broken is failed: "),
         ("off__x", "off is turned off (back: toolscript enable off)"),
     ):

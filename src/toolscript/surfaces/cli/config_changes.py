@@ -12,7 +12,7 @@ from toolscript.config.locations import FILE_NAME, home_file, project_file
 from toolscript.config.own_entry import REASON
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_sections import keys_of
-from toolscript.config.servers import config_of
+from toolscript.config.servers import Config, config_of
 from toolscript.config.settings import PathSettings, load_settings
 from toolscript.config.trust import ProjectFile, TrustStore, read_file
 from toolscript.errors import ConfigUntrustedError, InputError
@@ -65,6 +65,12 @@ class ConfigFile:
             entry = entry[key]
         return keys, as_object(entry)
 
+    def read(self, data: bytes) -> Config:
+        """Returns the configuration that a content of the file is; raises `ConfigError`."""
+        base = self.path.parent if self._project else None
+        version = SecretStore(self._trust.data_dir).version
+        return config_of(self.path, data, os.environ, base, version)
+
     def check(self, data: bytes, server: str) -> None:
         """Raises `InputError` if the entry of a server cannot be used, `ConfigError` for the rest.
 
@@ -72,9 +78,7 @@ class ConfigFile:
             data: The content that the file is to have.
             server: The server's name.
         """
-        base = self.path.parent if self._project else None
-        version = SecretStore(self._trust.data_dir).version
-        config = config_of(self.path, data, os.environ, base, version)
+        config = self.read(data)
         for problem in config.problems:
             if problem.server == server:
                 raise InputError(f"server {server!r}: {problem.message}; nothing was written")
@@ -134,4 +138,4 @@ def _describe(server: dict[str, Any] | None) -> str:
         return "not used here; if its file is a project's, see: toolscript trust"
     state, error = server["state"], server["error"]
     tools = [counted(server["tools"], "tool")] if state in {"ready", "resting"} else []
-    return "; ".join(filter(None, [state, *tools, count_held(server), error, *server["switches"]]))
+    return "; ".join(filter(None, [state, *tools, count_held(server), error]))

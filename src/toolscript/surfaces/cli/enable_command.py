@@ -1,22 +1,20 @@
-"""``toolscript enable`` and ``toolscript disable``."""
+"""``toolscript enable`` and ``toolscript disable``: they change keys of a configuration file."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import click
 
 from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.known_keys import EXCLUDE_KEYS, SWITCH_KEYS
-from toolscript.config.locations import switches_file
-from toolscript.config.servers import Config
 from toolscript.config.settings import load_settings
-from toolscript.config.switches import read_switches, without, write_switches
 from toolscript.errors import InputError, UnknownNameError
-from toolscript.storage.atomic_files import check_owner, locked
 from toolscript.surfaces.cli.config_changes import ConfigFile, project_option, report
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import settings_options
+from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
+from toolscript.text.json_values import as_list
 from toolscript.types import SEPARATOR, as_id
 from toolscript.types.patterns import matches, specificity_of
 
@@ -31,8 +29,8 @@ _Edit: TypeAlias = tuple[Sequence[str], Any]
 def disable(name: str, project: bool, **flags: Any) -> None:
     """Turn a server or tools off: nobody finds, lists or calls them.
 
-    You may use patterns, such as 'github__delete_*'. Your configuration stays as it is;
-    a running gateway follows at once. Undo it with: toolscript enable.
+    You may use patterns, such as 'github__delete_*'. Your file says so afterwards, with
+    "disabled" or "excludeTools"; a running gateway follows at once.
     """
     _turn(as_id(name), flags, on=False, project=project)
 
@@ -42,7 +40,7 @@ def disable(name: str, project: bool, **flags: Any) -> None:
 @project_option
 @settings_options("config", "data_dir")
 def enable(name: str, project: bool, **flags: Any) -> None:
-    """Turn a server or tools on again, also a server that your configuration disables.
+    """Turn a server or tools on again.
 
     You may use patterns, such as 'github__*'. A running gateway follows at once.
     """
@@ -50,58 +48,64 @@ def enable(name: str, project: bool, **flags: Any) -> None:
 
 
 def _turn(pattern: str, flags: Mapping[str, Any], *, on: bool, project: bool) -> None:
-    """Turns servers or tools on or off, in the data directory or in the project's file."""
+    """Turns servers or tools on or off in the user's file, or in the project's."""
     paths = load_settings(flags).paths
     config = load(paths)
-    source = config.sources[0]
+    file = ConfigFile(paths, project=project)
+    server, _, tool = pattern.partition(SEPARATOR)
     names = [*(spec.name for spec in config.servers), *(each.server for each in config.problems)]
-    servers = [name for name in names if matches(name, (pattern.partition(SEPARATOR)[0],))]
+    servers = [name for name in names if matches(name, (server,))]
     if not servers:
-        _refuse("server", pattern.partition(SEPARATOR)[0], names, "see: toolscript list-servers")
-    if SEPARATOR in pattern and not (project and on):
-        _check_tools(pattern, flags, servers, read_switches(paths.data_dir, source), on=on)
-    if project:
-        _turn_in_file(ConfigFile(paths, project=True), pattern, servers, on=on)
-    else:
-        check_owner(paths.data_dir)
-        lock = switches_file(paths.data_dir, source).with_suffix(".lock")
-        with locked(lock):
-            switches = without(read_switches(paths.data_dir, source), pattern)
-            write_switches(paths.data_dir, source, switches | ({} if on else {pattern: False}))
-            if on and _is_off(pattern, switches, load(paths)):
-                write_switches(paths.data_dir, source, switches | {pattern: True})
+        _refuse("server", server, names, "see: toolscript list-servers")
+    if not project and config.sources[0] != file.path:
+        servers = _without_theirs(servers, ConfigFile(paths, project=True))
+    if tool:
+        tool = _find_tool(pattern, flags, servers, file)
+    edits = [each for name in servers for each in _edits(file, name, tool, on=on, project=project)]
+    data = edit(file.path, file.data, edits)
+    if on:
+        _check_effect(file, data, servers, tool)
+    file.replace(data)
     report(flags, *servers)
 
 
-def _is_off(pattern: str, switches: Mapping[str, bool], config: Config) -> bool:
-    """Whether something that a pattern covers is off by another switch, or by its entry."""
-    if SEPARATOR in pattern:
-        return any(not on and matches(pattern, (other,)) for other, on in switches.items())
-    return any(spec.disabled and matches(spec.name, (pattern,)) for spec in config.servers)
+def _without_theirs(servers: Sequence[str], theirs: ConfigFile) -> list[str]:
+    """Returns the servers that a project's file does not state; tells of the others."""
+    mine = [name for name in servers if name not in theirs.places]
+    reasons = [
+        f"the project's {theirs.path} states {name!r}; change it with --project"
+        for name in servers
+        if name not in mine
+    ]
+    if not mine:
+        raise InputError("; ".join(reasons))
+    for each in reasons:
+        note(each)
+    return mine
 
 
-def _check_tools(
-    pattern: str,
-    flags: Mapping[str, Any],
-    servers: Sequence[str],
-    switches: Iterable[str],
-    *,
-    on: bool,
-) -> None:
-    """Raises `UnknownNameError` if no tool, and no switch, is the one that a pattern is about.
+def _find_tool(
+    pattern: str, flags: Mapping[str, Any], servers: Sequence[str], file: ConfigFile
+) -> str:
+    """Returns the name or pattern of tools as their servers call them.
 
-    If no server works, its tools may not be known. A pattern turns on only the tools that a switch
-    has turned off which it covers, or which covers it.
+    Raises `UnknownNameError` if it names no tool, and none that a file turns off. If no server
+    works, its tools may not be known.
     """
     with connected(flags, embed=False) as client:
-        tools = [tool["toolId"] for tool in client.get("/tools")["tools"]]
+        tools = {tool["toolId"]: tool.get("ownName") for tool in client.get("/tools")["tools"]}
         listed = client.get("/servers")["servers"]
-    known = [*switches] if on and not specificity_of(pattern)[0] else [*tools, *switches]
-    is_known = any(matches(each, (pattern,)) or matches(pattern, (each,)) for each in known)
+    known = [*tools, *(f"{name}{SEPARATOR}{each}" for name in servers for each in _off(file, name))]
     works = {each["name"] for each in listed if each["state"] in {"ready", "resting"}}
+    is_known = any(matches(each, (pattern,)) or matches(pattern, (each,)) for each in known)
     if not is_known and works.intersection(servers):
-        advice = "see: toolscript list-servers" if on else "see: toolscript list-tools"
-        _refuse("switch" if on else "tool", pattern, known, advice)
+        _refuse("tool", pattern, known, "see: toolscript list-tools")
+    return tools.get(pattern) or pattern.partition(SEPARATOR)[2]
+
+
+def _off(file: ConfigFile, server: str) -> list[str]:
+    entry = file.entry(server)[1] or {}
+    return [str(each) for key in EXCLUDE_KEYS for each in as_list(entry.get(key))]
 
 
 def _refuse(kind: str, name: str, names: Sequence[str], advice: str) -> NoReturn:
@@ -110,35 +114,41 @@ def _refuse(kind: str, name: str, names: Sequence[str], advice: str) -> NoReturn
     raise UnknownNameError(not_known(kind, name, names, advice))
 
 
-def _turn_in_file(file: ConfigFile, pattern: str, servers: Sequence[str], *, on: bool) -> None:
-    """Writes ``disabled`` or ``excludeTools`` into the entries of a file."""
-    edits: list[_Edit] = []
-    tool = pattern.partition(SEPARATOR)[2]
-    for name in servers:
-        keys, entry = file.entry(name)
-        if not tool:
-            edits += _switch(keys, entry or {}, on=on)
-        elif entry is not None:
-            edits += _switch_tool(keys, entry, tool, on=on)
-        else:
-            raise InputError(f"{file.path} has no server {name!r}; leave --project out")
-    file.replace(edit(file.path, file.data, edits))
+def _edits(file: ConfigFile, server: str, tool: str, *, on: bool, project: bool) -> Iterator[_Edit]:
+    """Yields the edits of a server's entry; one that only turns a server off goes again."""
+    keys, entry = file.entry(server)
+    if entry is None and (on or tool or not project):
+        raise InputError(f"{file.path} has no entry {server!r} to change")
+    entry = entry or {}
+    if tool:
+        yield from _tool_edits(keys, entry, tool, on=on)
+    elif not on:
+        yield (*keys, "disabled"), True
+    else:
+        off = [key for key, value in SWITCH_KEYS.items() if entry.get(key) is value]
+        places = [(*keys, key) for key in off] if len(off) < len(entry) else [keys]
+        yield from ((place, REMOVED) for place in places)
 
 
-def _switch(keys: tuple[str, ...], entry: dict[str, Any], *, on: bool) -> list[_Edit]:
-    """Returns the edits that turn a server on or off; an entry that only turns it off goes."""
-    if not on:
-        return [((*keys, "disabled"), True)]
-    off = [key for key, value in SWITCH_KEYS.items() if entry.get(key) is value]
-    switches = [(*keys, key) for key in off] if len(off) < len(entry) else [keys]
-    return [(each, REMOVED) for each in switches]
-
-
-def _switch_tool(
+def _tool_edits(
     keys: tuple[str, ...], entry: dict[str, Any], tool: str, *, on: bool
-) -> list[_Edit]:
-    """Returns the edits that turn the tools of a pattern on or off, under one of the keys."""
-    tools = [each for key in EXCLUDE_KEYS for each in entry.get(key) or ()]
-    excluded = [each for each in tools if not matches(each, (tool,))] + ([] if on else [tool])
-    edits: list[_Edit] = [((*keys, key), REMOVED) for key in EXCLUDE_KEYS[1:]]
-    return [*edits, ((*keys, EXCLUDE_KEYS[0]), excluded or REMOVED)]
+) -> Iterator[_Edit]:
+    """Yields the edits of the lists of tools that are off, under the keys that the entry has."""
+    lists = [key for key in EXCLUDE_KEYS if key in entry] or [EXCLUDE_KEYS[0]]
+    for key in lists:
+        listed = as_list(entry.get(key))
+        left = [each for each in listed if not matches(str(each), (tool,))]
+        left += [tool] if not on and key == lists[0] else []
+        yield (*keys, key), left or REMOVED
+
+
+def _check_effect(file: ConfigFile, data: bytes, servers: Sequence[str], tool: str) -> None:
+    """Raises `InputError` if something else in a file's new content keeps these off."""
+    for spec in (each for each in file.read(data).servers if each.name in servers):
+        if not tool and spec.disabled:
+            raise InputError(f"{file.path} turns {spec.name!r} off in a list; edit it yourself")
+        if tool and specificity_of(tool)[0] and not (spec.disabled or spec.offers(tool)):
+            raise InputError(
+                f"includeTools or excludeTools of {spec.name!r} in {file.path} keeps {tool!r} off; "
+                "edit it yourself"
+            )

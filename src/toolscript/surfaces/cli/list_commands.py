@@ -97,7 +97,7 @@ def _description(tool: dict[str, Any]) -> str:
 
 def _row(server: dict[str, Any]) -> list[str]:
     problems = [server["error"]] if server["error"] else []
-    problems += [*server["switches"], *server["unread"]]
+    problems += server["unread"]
     problems += [f"left out {line}" for line in server["rejected"]]
     problems += filter(None, [count_held(server)])
     tools = str(server["tools"]) if server["state"] in {"ready", "resting", "connecting"} else ""

@@ -142,7 +142,7 @@ def server_finding(server: dict[str, Any]) -> Finding:
     """Returns how a server is doing; ``server`` is an entry of ``/servers``."""
     what, state = f"server {server['name']}", server["state"]
     if state == "disabled":
-        lines = ["disabled", *server["switches"], *_list_left_out(server)]
+        lines = ["disabled", *_list_left_out(server)]
         return Finding(what, ok=True, found="; ".join(lines))
     if state in {"ready", "resting"}:
         return _working_server_finding(what, server)
@@ -158,7 +158,7 @@ def _working_server_finding(what: str, server: dict[str, Any]) -> Finding:
     if reordered := server.get("reordered", 0):
         found += f", {reordered} reordered: same words, other order"
     is_old, left_out = server["transport"] == "sse", _list_left_out(server)
-    lines = [found, *server["switches"], *[_SSE] * is_old, *left_out]
+    lines = [found, *[_SSE] * is_old, *left_out]
     advice = _SSE_ADVICE if is_old else ""
     if server["held"]:
         advice = f"look at what has changed with: toolscript review {server['name']}"
