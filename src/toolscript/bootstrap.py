@@ -103,7 +103,6 @@ def application(
         paths.data_dir,
         config.key,
         review_new=settings.calls.new_tools == "review",
-        embed=model.embed,
         records=stores.records("pins"),
     )
     secrets = SecretStore(paths.data_dir)

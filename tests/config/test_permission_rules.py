@@ -16,7 +16,7 @@ from toolscript.config.permission_rules import (
 )
 from toolscript.config.servers import load_config
 from toolscript.errors import ConfigSyntaxError
-from toolscript.gateway.definitions.order_only_changes import definition_digest
+from toolscript.gateway.definitions.normal_form import definition_digest
 from toolscript.types import (
     EVERYTHING,
     Decision,

@@ -272,14 +272,9 @@ def test_a_server_that_shuffles_its_list_is_found_and_called_after_each_start(
     for turn in range(1, 4):
         put(listed, [shell(*COMMANDS[turn:], *COMMANDS[:turn])])
         cli("list-servers", "--refresh")
-        assert cli.json("review")["held"] == []
-        shown = cli("review", "s")
-        assert "reordered: s__run: same words, other order; it is not held" in shown.stderr
-        assert cli.json("review", "other")["reordered"] == []
+        assert cli.json("review") == {"held": [], "totalHeld": 0, "changed": []}
         assert "s__run" in cli("search", "run a shell command").stdout
         assert cli("call", "s__run", "{}").returncode == 0
-        doctor = cli("doctor")
-        assert "1 tool, 1 reordered: same words, other order" in doctor.stdout
     assert cli("reject", "s__run").returncode == 0
     for order in (COMMANDS, COMMANDS[::-1]):
         put(listed, [shell(*order)])
@@ -289,18 +284,6 @@ def test_a_server_that_shuffles_its_list_is_found_and_called_after_each_start(
     put(listed, [shell(*COMMANDS, "rm")])
     cli("list-servers", "--refresh")
     assert [each["reason"] for each in cli.json("review")["held"]] == ["changed"]
-
-
-def test_the_owner_can_have_reordered_tools_held(tmp_path: Path, listed: Path) -> None:
-    put(listed, [shell(*COMMANDS)])
-    entry = Scripted(tmp_path)(tools_file=str(listed), calls=str(tmp_path / "calls"))
-    config = write_config(tmp_path / "config.json", {"s": {**entry, "holdReordered": True}})
-    with running(config) as app:
-        app.settle()
-        assert app.tool_ids() == ["s__run"]
-        put(listed, [shell(*COMMANDS[::-1])])
-        until(lambda: list(held(app)) == ["s__run"], "it is held")
-        assert app.status("s").reordered == 0
 
 
 def test_a_change_that_was_approved_can_be_rejected_after_all(tmp_path: Path, listed: Path) -> None:

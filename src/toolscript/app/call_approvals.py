@@ -19,7 +19,7 @@ from msgspec import Meta
 from toolscript.app.argument_display import shown_arguments
 from toolscript.errors import DeniedError, InputError, UnknownNameError, UpstreamError
 from toolscript.gateway.base import Caller
-from toolscript.gateway.definitions.order_only_changes import definition_digest
+from toolscript.gateway.definitions.normal_form import definition_digest
 from toolscript.storage.atomic_files import storing_decision
 from toolscript.storage.base import Records
 from toolscript.text.display import printable

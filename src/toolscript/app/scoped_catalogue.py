@@ -24,8 +24,6 @@ from toolscript.errors import (
 )
 from toolscript.gateway.base import SILENT_CALLER, Caller, without_last_words
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
-from toolscript.gateway.definitions.note import Note
-from toolscript.gateway.definitions.review_notes import Review, review_notes
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.lexical.spelling import not_known
 from toolscript.text.display import counted, printable
@@ -120,33 +118,15 @@ class ScopedCatalogue:
             return False
         return self.permissions.decision(self.grant, held.tool)[0] != "deny"
 
-    def reordered(self) -> list[str]:
-        """Returns the ids of tools accepted with lists in another order; none but for the owner."""
-        servers = self.gateway.catalogue.servers.values() if self.grant.is_owner else ()
-        return [
-            tool.id
-            for entry in servers
-            for tool in self.gateway.catalogue.tools_of(entry.name).tools
-            if tool.original.name in entry.reordered
-        ]
+    def changed(self) -> list[str]:
+        """Returns the ids of changed tools that no person has approved; none but for the owner."""
+        catalogue = self.gateway.catalogue
+        tools = catalogue.tools.values() if self.grant.is_owner else ()
+        return [tool.id for tool in tools if catalogue.trust(tool) == "changed"]
 
     async def versions(self, tool: ToolSpec) -> tuple[Version, ...]:
         """Returns the definitions of a tool that were accepted, the newest last."""
         return await self.gateway.versions(tool)
-
-    def notes(self, tools: Collection[ToolSpec]) -> dict[str, tuple[Note, ...]]:
-        """Returns the notes on the definitions of tools, by id. Takes a while for many.
-
-        Imitations of other servers' tools are looked for among these and all of the caller's.
-        """
-        if not tools:
-            return {}
-        servers = [status.name for status in self._statuses()]
-        known = {tool.id: tool for tool in (*self.tools(), *tools)}
-        catalogue = self.gateway.catalogue
-        return review_notes(
-            Review(tools, known.values(), servers, lambda tool: catalogue.accepted_at(tool.id))
-        )
 
     def tools_by_id(self, identifiers: Iterable[str]) -> dict[str, KnownTool]:
         """Returns those of the caller's tools that have these ids, by id."""
@@ -367,7 +347,7 @@ class ScopedCatalogue:
         theirs = sum(allows(tool.id) for tool in catalogue.tools_of(status.name).tools)
         if self.grant.is_whole:
             return replace(status, tools=theirs)
-        return replace(status, tools=theirs, rejected=(), held=0, reordered=0)
+        return replace(status, tools=theirs, rejected=(), held=0)
 
     def _server_names(self) -> set[str]:
         """Returns the names of all servers of the configuration, also of those that are invalid."""

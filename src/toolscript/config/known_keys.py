@@ -59,7 +59,7 @@ SERVER_KEYS = (
     *(*URL_KEYS, "headers", "bearer_token_env_var", "env_http_headers", "oauth"),
     *("type", "transport", "protocol"),
     *("includeTools", "excludeTools", "pinTools", "class", "permissions", "autoApprove"),
-    *("resultLimit", "holdReordered"),
+    "resultLimit",
     *("disabled", "start", "share", "instances", "idleTimeout", "maxConcurrent"),
     *(*START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS),
 )

@@ -259,7 +259,6 @@ def server(  # noqa: PLR0913, PLR0917 - an entry and its surroundings
         classes=_classes(reader, repairs),
         repairs=repairs,
         auto_approve=_auto_approve(reader),
-        hold_reordered=reader.flag("holdReordered"),
         protocol=cast("Protocol", reader.choice("protocol", "auto", "legacy") or "auto"),
         start_timeout_s=reader.seconds(*START_TIMEOUT_KEYS),
         call_timeout_s=reader.seconds(*CALL_TIMEOUT_KEYS),

@@ -7,7 +7,7 @@ reason, so that every answer can say that it is degraded and why.
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from toolscript.errors import DeviceError, ModelError, UnreachableError
 from toolscript.storage.atomic_files import expanded, is_dir
 
 if TYPE_CHECKING:
-    from toolscript.embedding.base import Encoder, Vectors
+    from toolscript.embedding.base import Encoder
 
 log = logging.getLogger(__name__)
 FORGET_REMOTE_S = 60.0
@@ -111,16 +111,6 @@ class LazyModel:
         """Whether the model stands in for another, as far as that is known without loading it."""
         identity = self.identify()
         return identity is not None and bool(identity.degraded)
-
-    def embed(self, texts: Sequence[str]) -> "Sequence[Vectors]":
-        """Returns a vector for each of ``texts``, in their order; nothing if no model works."""
-        encoder = self.get().encoder
-        if encoder is None:
-            return []
-        try:
-            return list(encoder.documents(texts))
-        except ModelError:  # an embedding server that does not answer: words have to do
-            return []
 
     def begin(self) -> ModelIdentity | None:
         """Starts loading in another thread, unless it has to be downloaded; see `identify`."""

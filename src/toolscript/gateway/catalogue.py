@@ -50,8 +50,6 @@ class ServerContents(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the tools are new or have changed, by name."""
     seniority: Seniority = Seniority()
     """When the tools were first accepted."""
-    reordered: tuple[str, ...] = ()
-    """The names of those that were accepted with their lists in another order."""
 
 
 class ServerEntry(ServerContents, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -117,9 +115,7 @@ class Catalogue:
 
     def trust(self, tool: ToolSpec) -> Trust:
         """Returns whether a tool's definition is new, has changed lately, or is long known."""
-        entry, name = self.servers[tool.server], tool.original.name
-        trust = trust_of(entry.recent.get(name))
-        return "reordered" if trust == "pinned" and name in entry.reordered else trust
+        return trust_of(self.servers[tool.server].recent.get(tool.original.name))
 
     def accepted_at(self, identifier: str) -> int:
         """Returns the Unix time at which a tool was first accepted; 0 if none is known."""

@@ -75,7 +75,6 @@ def status_of(
         version=entry.version,
         rejected=(*entry.rejected, *entry.apply(spec.repairs).problems),
         held=len(entry.held),
-        reordered=len(entry.reordered),
         snapshot=managed is None or not managed.reported,
         retry=managed.retry if managed else "",
     )

@@ -69,8 +69,6 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Repairs of tools, by the server's names for them."""
     auto_approve: bool = False
     """Whether changed definitions of its tools are accepted without a person."""
-    hold_reordered: bool = False
-    """Whether tools are held also when only lists without an order were written in another."""
     disabled: bool = False
     protocol: Protocol = "auto"
     start_timeout_s: float | None = None
@@ -216,9 +214,6 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...], Meta(description="Keys of other clients in its entry that do nothing.")
     ] = ()
     held: Annotated[int, Meta(description="How many of its tools wait for approval.")] = 0
-    reordered: Annotated[
-        int, Meta(description="How many were accepted with their lists in another order.")
-    ] = 0
     retry: Annotated[str, Meta(description="When a failed server is tried again (UTC).")] = ""
 
     @property

@@ -21,7 +21,7 @@ SKILLS = "skills"
 """The server that skills belong to in ids and grants."""
 BUILTIN = "Vector"
 """The server that built-in tools belong to in ids and grants."""
-Trust = Literal["pinned", "new", "changed", "reordered"]
+Trust = Literal["pinned", "new", "changed"]
 """How a tool's definition came to be accepted: ``new`` and ``changed`` were, lately, unseen."""
 ClassSource = Literal["config", "server", "guess"]
 """Who says of which class a tool is: the user, its server, or nobody, so that it is guessed."""

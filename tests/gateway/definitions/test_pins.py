@@ -1,7 +1,7 @@
 """Definitions that were accepted: what is a change, what is held, and what survives."""
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import date_pins
-from toolscript.embedding.base import Vectors
 from toolscript.errors import DecisionStorageError
 from toolscript.gateway.definitions.comparison import (
     MAX_COMPARED,
@@ -25,11 +23,10 @@ from toolscript.gateway.definitions.comparison import (
     launch_of,
     trust_of,
 )
-from toolscript.gateway.definitions.normal_form import kept_words, normal_form
+from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.storage.file_records import FileRecords
-from toolscript.text.words import words
 from toolscript.types import ServerSpec, ToolSpec
 
 GIT = ServerSpec(name="git", transport="stdio", command="git-server", args=("--repo", "/r"))
@@ -217,26 +214,6 @@ def test_another_new_tool_is_no_rename(pins: DefinitionPins) -> None:
         name="weather", description="Forecast of rain and wind for a city.", input_schema={}
     )
     assert names(pins.review(GIT, [other])) == (["weather"], [])
-
-
-def test_a_rename_in_other_words_is_found_by_its_vector(tmp_path: Path) -> None:
-    embedded: list[str] = []
-
-    def embed(texts: Sequence[str]) -> list[Vectors]:
-        embedded.extend(texts)
-        return [np.array([1.0, 0.0], np.float32) for _ in texts]
-
-    pins = DefinitionPins(tmp_path, "key", embed=embed)
-    rain = changed(name="rain", description="Forecast of wind for a city.", input_schema={})
-    pins.review(GIT, [TOOL, rain])
-    text = "Record staged changes in the repository under a note"
-    other = changed(name="save", title="", description=text, input_schema={})
-    again = changed(name="keep", title="", description=f"{text} too", input_schema={})
-    assert kept_words(set(words(TOOL.description)), set(words(text))) < 0.8
-    reviewed = pins.review(GIT, [other, again])
-    assert names(reviewed) == ([], ["save", "keep"])
-    assert {held.reason for held in reviewed.held} == {"renamed"}
-    assert len(embedded) == len(set(embedded)) == 3, "each text once, and none of another purpose"
 
 
 def test_of_two_vanished_tools_the_nearer_one_is_the_former(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_without_a_gateway_only_what_the_command_starts_is_measured(home: Cli) -
     assert processes == [1, 1]
 
 
-@pytest.mark.parametrize("asked", [[], ["--output", "json"], ["--notes"]])
+@pytest.mark.parametrize("asked", [[], ["--output", "json"]])
 def test_a_list_without_tools_says_why(cli: Cli, scripted: Scripted, asked: list[str]) -> None:
     """As a search does; servers that are off are named if they are asked for."""
     cli.env = FUZZY

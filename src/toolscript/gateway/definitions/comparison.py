@@ -4,22 +4,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from toolscript.embedding.base import Vectors
 from toolscript.gateway.definitions.normal_form import (
     DIGEST_CHARS,
     Definition,
-    kept_words,
+    in_order,
     normal_form,
-    text_of,
+    words_of,
 )
-from toolscript.gateway.definitions.order_only_changes import ignore_order, is_reordered
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.text.words import words
 from toolscript.types import WEAK_CONFIDENCE, SearchResult, ServerSpec, ToolSpec, Trust, sha256_of
 
 RECENT = timedelta(hours=24)
@@ -33,15 +30,15 @@ MAX_EARLIER = 5
 MAX_PINS = 40_000
 """The maximum number of pins of one server, old ones included; further new tools are held."""
 MIN_KEPT_WORDS = 0.8
-"""A new tool with such a share of a vanished tool's words is that tool under another name."""
-MIN_SIMILARITY = 0.9
-"""The same for the cosine of the vectors of both texts, with `MIN_KEPT_BESIDE` of the words."""
-MIN_KEPT_BESIDE = 0.4
+"""A new tool with such a share of a vanished tool's words is that tool under another name.
+
+Added words do not count: a long addition does not hide the origin of a text.
+"""
+MIN_WORDS = 4
+"""Texts with fewer words are alike by chance."""
 
 AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
 HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost", "withdrawn"]
-Embed: TypeAlias = Callable[[Sequence[str]], Sequence[Vectors]]
-"""Returns a vector of length 1 for each text; nothing without a model."""
 
 
 def launch_of(spec: ServerSpec) -> str:
@@ -209,8 +206,6 @@ class Reviewed(msgspec.Struct, frozen=True):
     """Recent changes by the names of accepted tools."""
     seniority: Seniority
     """When accepted and held tools were first accepted."""
-    reordered: tuple[str, ...] = ()
-    """The names of accepted tools with an order in their lists that was not accepted."""
 
 
 def trust_of(change: RecentChange | None) -> Trust:
@@ -220,13 +215,11 @@ def trust_of(change: RecentChange | None) -> Trust:
     return change.kind
 
 
-class _Vanished:
+class _Vanished(NamedTuple):
     """A tool that its server does not list any more, as new ones are compared with it."""
 
-    def __init__(self, definition: Definition) -> None:
-        self.definition = definition
-        self.text = text_of(definition)
-        self.words = frozenset(words(self.text))
+    definition: Definition
+    words: frozenset[str]
 
 
 class Comparison:
@@ -237,7 +230,6 @@ class Comparison:
         pins: The accepted definitions, by the tools' names.
         is_lost: Whether an earlier record of it was lost: then nothing is accepted.
         tools: The tools that the server lists.
-        embed: Embeds the texts of new tools and of those that have vanished.
     """
 
     def __init__(
@@ -247,14 +239,11 @@ class Comparison:
         *,
         is_lost: bool,
         tools: Sequence[ToolSpec],
-        embed: Embed,
     ) -> None:
         self._spec = spec
         self._is_lost = is_lost
         self._tools = tools
-        self._embed = embed
         self._trusts_new = False
-        self._vectors: dict[str, Vectors] = {}
         self._launch = launch_of(spec)
         self._former_launch = min((pin.launch for pin in pins.values() if pin.launch), default="")
         self.pins = dict(pins)
@@ -265,7 +254,6 @@ class Comparison:
         self._trusts_new = trusts_new
         accepted: list[ToolSpec] = []
         held: list[HeldTool] = []
-        reordered: list[str] = []
         vanished = self._find_vanished()
         reason_for_new = self._reason_for_new()
         for tool in self._tools:
@@ -277,20 +265,19 @@ class Comparison:
                 self._accept(tool.name, definition, by, is_change=reason != "new")
             if reason is None or by is not None:
                 accepted.append(tool)
-                reordered += [tool.name] * (self.pins[tool.name].definition != definition)
             else:
                 held.append(self._hold(tool, definition, reason, before))
         seniority = Seniority.of({tool.name: self.pins.get(tool.name) for tool in self._tools})
         recent = self._recent(accepted)
-        return Reviewed(tuple(accepted), tuple(held), recent, seniority, tuple(reordered))
+        return Reviewed(tuple(accepted), tuple(held), recent, seniority)
 
     def _find_vanished(self) -> list[_Vanished]:
         """Returns the tools that are not listed any more; trusts no new one if they are many."""
         listed = {tool.name for tool in self._tools}
         vanished = [
-            _Vanished(pin.definition)
+            _Vanished(pin.definition, found)
             for name, pin in self.pins.items()
-            if name not in listed and pin.definition
+            if name not in listed and len(found := words_of(pin.definition)) >= MIN_WORDS
         ]
         if len(listed - self.pins.keys()) * len(vanished) > MAX_COMPARED:
             self._trusts_new = False
@@ -321,9 +308,7 @@ class Comparison:
 
     def _is_rejected(self, name: str, definition: Definition) -> bool:
         pin = self.pins.get(name)
-        if pin is None or not pin.rejected:
-            return False
-        return pin.rejected in {sha256_of(definition), sha256_of(ignore_order(definition))}
+        return pin is not None and pin.rejected == sha256_of(definition)
 
     def _compare(
         self, tool: ToolSpec, definition: Definition, vanished: Sequence[_Vanished]
@@ -335,8 +320,8 @@ class Comparison:
             return ("renamed", former) if former else ("new", None)
         if pin.launch != self._launch:
             return "server", pin.definition
-        is_reorder = not self._spec.hold_reordered and is_reordered(pin.definition, definition)
-        if pin.definition != definition and not is_reorder:
+        # An older version's pin may not be in order.
+        if definition not in (pin.definition, in_order(pin.definition)):
             return "changed", pin.definition
         return ("withdrawn" if self._is_rejected(tool.name, definition) else None), pin.definition
 
@@ -344,29 +329,10 @@ class Comparison:
         """Returns the definition of a vanished tool that this one is nearly the same as."""
         if not vanished:
             return None
-        text = text_of(definition)
-        found = frozenset(words(text))
-        kept = [kept_words(former.words, found) for former in vanished]
-        nearest = max(range(len(kept)), key=kept.__getitem__)
-        if kept[nearest] >= MIN_KEPT_WORDS:
-            return vanished[nearest].definition
-        likely = [
-            each for each, share in zip(vanished, kept, strict=True) if share >= MIN_KEPT_BESIDE
-        ]
-        cosines = self._cosines(text, [each.text for each in likely])
-        pairs = zip(likely, cosines, strict=False)
-        return next((each.definition for each, near in pairs if near >= MIN_SIMILARITY), None)
-
-    def _cosines(self, text: str, others: Sequence[str]) -> list[float]:
-        """Returns the cosine of a text with each of the others; nothing without a model."""
-        if not others:
-            return []
-        missing = [each for each in dict.fromkeys((text, *others)) if each not in self._vectors]
-        vectors = self._embed(missing) if missing else ()
-        self._vectors.update(zip(missing, vectors, strict=False))
-        if text not in self._vectors:
-            return []
-        return [float(self._vectors[text] @ self._vectors[each]) for each in others]
+        found = words_of(definition)
+        kept = [len(former.words & found) / len(former.words) for former in vanished]
+        most = max(kept)
+        return vanished[kept.index(most)].definition if most >= MIN_KEPT_WORDS else None
 
     def _accept(
         self, name: str, definition: Definition, by: AcceptedBy, *, is_change: bool = False

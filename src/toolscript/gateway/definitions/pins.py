@@ -17,7 +17,6 @@ import msgspec
 
 from toolscript.gateway.definitions.comparison import (
     Comparison,
-    Embed,
     HeldTool,
     Pin,
     Reviewed,
@@ -26,7 +25,6 @@ from toolscript.gateway.definitions.comparison import (
     launch_of,
 )
 from toolscript.gateway.definitions.normal_form import normal_form
-from toolscript.gateway.definitions.order_only_changes import ignore_order
 from toolscript.storage.atomic_files import (
     file_name,
     storing_decision,
@@ -34,7 +32,6 @@ from toolscript.storage.atomic_files import (
 )
 from toolscript.storage.base import LostRecordError, Records
 from toolscript.storage.file_records import FileRecords
-from toolscript.text.display import counted
 from toolscript.text.timestamps import utc_timestamp
 from toolscript.types import ServerSpec, ToolSpec, sha256_of
 
@@ -70,7 +67,6 @@ class DefinitionPins:
         data_dir: The data directory.
         config_key: The key of the configuration.
         review_new: Whether a person has to approve a tool that was never seen, too.
-        embed: Embeds the texts of new tools and of those that have vanished.
         records: The storage of the pins instead of the data directory.
     """
 
@@ -80,12 +76,10 @@ class DefinitionPins:
         config_key: str,
         *,
         review_new: bool = False,
-        embed: Embed = lambda _: (),
         records: Records | None = None,
     ) -> None:
         self._records: Records = records or pin_files(data_dir, config_key)
         self._review_new = review_new
-        self._embed = embed
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._unsaved: dict[str, _PinFile] = {}
@@ -111,9 +105,6 @@ class DefinitionPins:
                 self._unsaved[spec.name] = kept
                 message = "what was accepted of %s cannot be stored: %s; it is forgotten at the end"
                 log.warning(message, spec.name, error, extra=write_failure(error))
-        if reviewed.reordered:
-            count = counted(len(reviewed.reordered), "tool")
-            log.info("%s of %s reordered: same words, other order", count, spec.name)
         return reviewed
 
     def _review(
@@ -127,7 +118,6 @@ class DefinitionPins:
             file.pins if file else {},
             is_lost=is_lost,
             tools=tools,
-            embed=self._embed,
         )
         reviewed = review.run(trusts_new=not (self._review_new or is_lost))
         is_same = file is not None and review.pins == file.pins
@@ -174,7 +164,7 @@ class DefinitionPins:
             file = self._read(spec.name) or _empty(spec.name)
             pins = dict(file.pins)
             for each in held:
-                digest = sha256_of(ignore_order(normal_form(each.tool)))
+                digest = sha256_of(normal_form(each.tool))
                 known = pins.get(each.tool.name) or _never_accepted()
                 pins[each.tool.name] = msgspec.structs.replace(known, rejected=digest)
             self._write(msgspec.structs.replace(file, pins=pins))

@@ -50,31 +50,23 @@ def list_servers(output: str, refresh: bool, resources: bool, **flags: Any) -> N
 @click.argument("server", required=False)
 @output_option
 @refresh_option
-@click.option("--notes", is_flag=True, help="Show only tools with something unusual in their text.")
 @settings_options("profile", "config", "data_dir")
-def list_tools(server: str | None, output: str, refresh: bool, notes: bool, **flags: Any) -> int:
+def list_tools(server: str | None, output: str, refresh: bool, **flags: Any) -> int:
     """List every tool, or only those of SERVER.
 
     Servers that do not work, and held tools, are named on standard error. The exit status is 1
     if no tool is listed because a server does not work.
     """
     with connected(flags, refresh=refresh, embed=False) as client:
-        answer = client.get("/tools", [("server", server), ("notes", notes)])
+        answer = client.get("/tools", [("server", server)])
         servers = client.get("/servers")["servers"]
     asked = [each for each in servers if server in {None, each["name"]}]
     missing = [each for each in map(_missing, asked) if each and (server or not each["isOff"])]
     note_missing("listed", missing)
     for line in filter(None, map(count_held, asked)):
         note(line)
-    if notes:
-        tools = [tool for tool in answer["tools"] if tool["notes"]]
-        noted = [[tool["toolId"], each["text"]] for tool in tools for each in tool["notes"]]
-        empty = "nothing unusual was found"
-        shown = {"tools": tools, "totalTools": len(tools)}
-        print_answer(shown, output, ["Tool", "Note"], noted, empty=empty, prose=(1,))
-    else:
-        rows = [[tool["toolId"], class_label(tool), _description(tool)] for tool in answer["tools"]]
-        print_answer(answer, output, ["Tool", "Class", "Description"], rows)
+    rows = [[tool["toolId"], class_label(tool), _description(tool)] for tool in answer["tools"]]
+    print_answer(answer, output, ["Tool", "Class", "Description"], rows)
     return 1 if missing and not answer["tools"] else 0
 
 
@@ -91,7 +83,7 @@ def _missing(server: dict[str, Any]) -> dict[str, Any]:
 
 def _description(tool: dict[str, Any]) -> str:
     warnings = [tool["warning"]] if tool.get("warning") else []
-    warnings += ["reordered: same words, other order"] * (tool["trust"] == "reordered")
+    warnings += ["changed"] * (tool["trust"] == "changed")
     return " ".join([*(f"[{each}]" for each in warnings), tool["description"]])
 
 

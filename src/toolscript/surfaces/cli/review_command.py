@@ -14,7 +14,7 @@ from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
 from toolscript.text.display import harmless, printable
 from toolscript.text.wire_constants import REPAIRED
-from toolscript.types import SEPARATOR
+from toolscript.types import split_tool_id
 
 _SEEN = re.compile(r"(.+)@([0-9a-f]{32})", re.DOTALL)
 _MARKS = {"removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
@@ -33,13 +33,12 @@ def review(server: str | None, output: str, **flags: Any) -> None:
     with connected(flags, embed=False) as client:
         answer = client.get("/review")
     held = [each for each in answer["held"] if server in {None, each["serverName"]}]
-    reordered = answer.get("reordered", ())
-    mine = [each for each in reordered if server in {None, each.partition(SEPARATOR)[0]}]
+    changed = [each for each in answer["changed"] if server in {None, split_tool_id(each)[0]}]
     if output == "json":
-        print_json({"held": held, "totalHeld": len(held), "reordered": mine})
+        print_json({"held": held, "totalHeld": len(held), "changed": changed})
         return
-    for name in mine:
-        note(printable(f"reordered: {name}: same words, other order; it is not held"))
+    for name in changed:
+        note(printable(f"changed: {name}: it is not held"))
     if not held:
         click.echo("nothing is held")
         return
@@ -117,8 +116,6 @@ def _print_held(held: dict[str, Any]) -> None:
     if held["launch"]:
         click.echo("  " + printable(f"before: {held['launchBefore'] or '(unknown)'}"))
         click.echo("  " + printable(f"now:    {held['launch']}"))
-    for line in held.get("notes", ()):
-        click.echo("  " + printable(f"note: {line['text']}"))
     for change in held["changes"]:
         text = "".join(_mark(piece) for piece in change["pieces"])
         click.echo(f"  {printable(change['place'])}: {text}")

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from toolscript.app.health import Health
 from toolscript.app.scoped_catalogue import KnownTool
-from toolscript.gateway.definitions.note import Note
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import RecordedCall
 from toolscript.surfaces.http import approval_messages
@@ -52,9 +51,6 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     annotations: dict[str, Any] | None
-    notes: Annotated[
-        tuple[Note, ...] | UnsetType, about("With `notes`: what is unusual in the definition.")
-    ] = UNSET
 
 
 class ToolsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -329,8 +325,8 @@ def server_answer(status: ServerStatus, used: ServerResources | None) -> ServerA
     )
 
 
-def tool_answer(tool: KnownTool, notes: Mapping[str, tuple[Note, ...]] | None) -> ToolAnswer:
-    """Returns a tool as ``/tools`` lists it; ``notes`` are by id, None if not asked for."""
+def tool_answer(tool: KnownTool) -> ToolAnswer:
+    """Returns a tool as ``/tools`` lists it."""
     spec = tool.spec
     return ToolAnswer(
         tool_id=spec.id,
@@ -346,5 +342,4 @@ def tool_answer(tool: KnownTool, notes: Mapping[str, tuple[Note, ...]] | None) -
         input_schema=spec.input_schema,
         output_schema=spec.output_schema,
         annotations=spec.annotations,
-        notes=UNSET if notes is None else notes.get(spec.id, ()),
     )

@@ -7,7 +7,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from toolscript.app.call_approvals import PendingApproval, RememberedAnswer
 from toolscript.gateway.definitions.comparison import HoldReason
-from toolscript.gateway.definitions.note import Note
 from toolscript.gateway.definitions.word_diff import Change
 from toolscript.surfaces.http.field_types import Count, about
 from toolscript.text.wire_constants import PersonsAnswer
@@ -83,7 +82,6 @@ class HeldAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     launch_before: Annotated[str, about("How its server was started when it was accepted.")]
     launch: Annotated[str, about("How it is started now, where that has changed.")]
     changes: Annotated[list[Change], about("What differs from the definition accepted.")]
-    notes: Annotated[list[Note], about("What is unusual in the definition.")]
 
 
 class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -91,9 +89,7 @@ class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     held: list[HeldAnswer]
     total_held: Count
-    reordered: Annotated[
-        list[str], about("Ids of tools that were accepted with their lists in another order.")
-    ]
+    changed: Annotated[list[str], about("Ids of tools that have changed lately and are not held.")]
 
 
 class ReviewDone(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,6 @@ from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import DeniedError, InputError
 from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.definitions.normal_form import normal_form
-from toolscript.gateway.definitions.note import Note
 from toolscript.gateway.definitions.word_diff import changes
 from toolscript.surfaces.http.approval_messages import (
     CallDecision,
@@ -45,10 +44,8 @@ async def review(app: App, request: Request) -> Any:
 def reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
     """Returns the tools that wait for approval, each compared with what was accepted. Blocks."""
     held = catalogue.held()
-    notes = catalogue.notes([each.tool.original for each in held])
-    answers = [_answer_held(each, notes.get(each.tool.original.id, ())) for each in held]
-    reordered = catalogue.reordered()
-    return ReviewAnswer(held=answers, total_held=len(held), reordered=reordered)
+    answers = [*map(_answer_held, held)]
+    return ReviewAnswer(held=answers, total_held=len(held), changed=catalogue.changed())
 
 
 @ENDPOINTS.add("POST", "/review", ReviewDone, body=reference(ReviewDecision))
@@ -135,7 +132,7 @@ def _check_owner(request: Request) -> None:
         raise DeniedError("only the gateway's owner may decide about tools and calls")
 
 
-def _answer_held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:
+def _answer_held(held: HeldTool) -> HeldAnswer:
     return HeldAnswer(
         tool_id=held.tool.id,
         server_name=held.tool.server,
@@ -147,5 +144,4 @@ def _answer_held(held: HeldTool, notes: Sequence[Note]) -> HeldAnswer:
         launch_before=held.launch_before,
         launch=held.launch,
         changes=list(changes(held.before, normal_form(held.tool))),
-        notes=list(notes),
     )

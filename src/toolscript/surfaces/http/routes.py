@@ -313,7 +313,6 @@ async def list_servers(app: App, request: Request) -> Any:
     answers.ToolsAnswer,
     parameter("server", "Only this server's.", TEXT),
     parameter("tool", "Only this one.", TEXT),
-    parameter("notes", "Say what is unusual in each definition.", BOOLEAN),
 )
 async def list_tools(app: App, request: Request) -> Any:
     """Every tool, with its schemas."""
@@ -322,10 +321,7 @@ async def list_tools(app: App, request: Request) -> Any:
     one = asked.get("tool")
     specs = catalogue.tools(asked.get("server")) if one is None else [catalogue.tool(one)]
     known = catalogue.tools_by_id(spec.id for spec in specs).values()
-    notes = None
-    if flag(request, "notes"):
-        notes = await anyio.to_thread.run_sync(catalogue.notes, specs)
-    tools = [answers.tool_answer(tool, notes) for tool in known]
+    tools = [*map(answers.tool_answer, known)]
     return answers.ToolsAnswer(tools=tools, total_tools=len(tools))
 
 

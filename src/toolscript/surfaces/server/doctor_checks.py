@@ -155,8 +155,6 @@ def server_finding(server: dict[str, Any]) -> Finding:
 def _working_server_finding(what: str, server: dict[str, Any]) -> Finding:
     found = counted(server["tools"], "tool")
     found += ", started when needed" if server["state"] == "resting" else ""
-    if reordered := server.get("reordered", 0):
-        found += f", {reordered} reordered: same words, other order"
     is_old, left_out = server["transport"] == "sse", _list_left_out(server)
     lines = [found, *[_SSE] * is_old, *left_out]
     advice = _SSE_ADVICE if is_old else ""

@@ -68,10 +68,9 @@ async def tool_screen(app: App, request: Request) -> Any:
     url = f"{str(request.base_url).rstrip('/').removesuffix(PAGE)}/tools/{quote(spec.id)}"
     has_token = holder_of(request) not in {OWNER, ANYONE}
     token = ' -H "Authorization: Bearer $TOOLSCRIPT_GATEWAY_TOKEN"' if has_token else ""
-    notes = await anyio.to_thread.run_sync(catalogue.notes, [spec])
     calls = await _calls(app, request, {spec.id, catalogue.exposed.get(spec.id, spec.id)})
     return ToolScreen(
-        tool=tool_answer(catalogue.tools_by_id([spec.id])[spec.id], notes),
+        tool=tool_answer(catalogue.tools_by_id([spec.id])[spec.id]),
         tokens=price(spec),
         code=await catalogue.code(spec, example),
         curl=f"curl {shlex.quote(url)}{token} --json {shlex.quote(given)}",

@@ -1,4 +1,4 @@
-"""Which definitions differ in an order that means nothing, and which were turned round."""
+"""Which definitions are the same, and which were turned round."""
 
 import string
 from typing import Any
@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.gateway.definitions.normal_form import Definition, normal_form
-from toolscript.gateway.definitions.order_only_changes import (
-    definition_digest,
-    ignore_order,
-    is_reordered,
-)
+from toolscript.gateway.definitions.normal_form import definition_digest, in_order, normal_form
 from toolscript.types import ToolSpec
 
 SHELL = (
@@ -37,9 +32,6 @@ TURNED = [
     ("Do in this order: ask, check, delete", "Do in this order: delete, check, ask"),
     ("Steps: ask, wait, delete", "Steps: delete, wait, ask"),
     ("Allowed steps: ask, wait, delete", "Allowed steps: delete, wait, ask"),
-    ("Allowed values: ask, not, delete", "Allowed values: not, ask, delete"),
-    ("Allowed values: ask, never, delete", "Allowed values: never, ask, delete"),
-    ("Allowed actions: ask, do-not, delete", "Allowed actions: do-not, ask, delete"),
     ("Allowed commands: ls, cat, rm not", "Allowed commands: rm, cat, ls not"),
     ("Allowed commands: ls, cat, rm. Not that.", "Allowed commands: rm, cat, ls. Not that."),
     ("Allowed commands: ls, cat, rm (with care)", "Allowed commands: rm, cat, ls (with care)"),
@@ -71,13 +63,8 @@ TURNED = [
     ("Keep. Do not delete, ask, or send.", "Do not keep. Delete, ask, or send."),
     ("Valid values: 'ask, keep', drop", "Valid values: 'keep, ask', drop"),
     ("Hide nothing, tell the user, ask.", "Tell nothing, hide the user, ask."),
-    ("Accepted values: deny, all, none", "Accepted values: none, deny, all"),
 ]
 SCHEMA = {"type": ["string", "null", "integer"], "enum": ["b", "a"]}
-
-
-def definition(description: str, **fields: Any) -> Definition:
-    return normal_form(tool(description, **fields))
 
 
 def tool(description: str, **fields: Any) -> ToolSpec:
@@ -89,36 +76,26 @@ def test_the_order_of_an_enumeration_of_names_means_nothing(
     one: str, other: str, text: str
 ) -> None:
     before, after = tool(text.format(one)), tool(text.format(other))
-    assert is_reordered(normal_form(before), normal_form(after))
+    assert normal_form(before) == normal_form(after)
     assert definition_digest(before) == definition_digest(after)
     more = tool(text.format(other.replace(",", ", rm,", 1)))
-    assert not is_reordered(normal_form(before), normal_form(more))
+    assert normal_form(before) != normal_form(more)
     assert definition_digest(before) != definition_digest(more)
 
 
 @pytest.mark.parametrize(("before", "after"), TURNED)
 def test_a_sentence_that_was_turned_round_is_a_change(before: str, after: str) -> None:
     assert sorted(before.lower().replace(".", "")) == sorted(after.lower().replace(".", ""))
-    one, other = definition(before), definition(after)
-    assert one != other
-    assert not is_reordered(one, other)
-
-
-def test_a_word_about_the_order_counts_wherever_it_stands() -> None:
-    schema = {"properties": {"mode": {"description": "Without it, the first mode is used."}}}
-    orders = [f"Allowed modes: {modes}" for modes in ("ask, keep, go", "go, ask, keep")]
-    assert is_reordered(*map(definition, orders))
-    one, other = (definition(text, input_schema=schema) for text in orders)
-    assert not is_reordered(one, other)
+    assert normal_form(tool(before)) != normal_form(tool(after))
 
 
 def test_types_are_a_set_but_other_lists_have_an_order() -> None:
-    one = definition("x", input_schema={"properties": {"type": SCHEMA}})
-    types = {**SCHEMA, "type": ["null", "integer", "string"]}
-    assert is_reordered(one, definition("x", input_schema={"properties": {"type": types}}))
-    lists = [{"prefixItems": [{"const": a}, {"const": b}]} for a, b in ("ab", "ba")]
-    first, second = (definition("x", input_schema=each) for each in lists)
-    assert not is_reordered(first, second)
+    def form(schema: dict[str, Any]) -> dict[str, Any]:
+        return normal_form(tool("x", input_schema={"properties": {"type": schema}}))
+
+    assert form(SCHEMA) == form({**SCHEMA, "type": ["null", "integer", "string"]})
+    first, second = (form({"prefixItems": [{"const": a}, {"const": b}]}) for a, b in ("ab", "ba"))
+    assert first != second
 
 
 WORDLESS = st.text(st.characters(exclude_characters=string.ascii_letters + string.digits))
@@ -126,8 +103,7 @@ WORDLESS = st.text(st.characters(exclude_characters=string.ascii_letters + strin
 
 
 @given(st.permutations([f"command-{number}" for number in range(9)]), WORDLESS)
-def test_the_form_without_an_order_is_stable(items: list[str], more: str) -> None:
-    one = definition(f"{more}\n{SHELL.format(', '.join(items))}")
-    assert ignore_order(ignore_order(one)) == ignore_order(one)
-    other = definition(f"{more}\n{SHELL.format(', '.join(sorted(items)))}")
-    assert ignore_order(other) == ignore_order(one)
+def test_the_normal_form_is_stable(items: list[str], more: str) -> None:
+    one = normal_form(tool(f"{more}\n{SHELL.format(', '.join(items))}"))
+    assert in_order(one) == one
+    assert normal_form(tool(f"{more}\n{SHELL.format(', '.join(sorted(items)))}")) == one
