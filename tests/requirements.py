@@ -101,6 +101,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "cache:validity": Requirement(
         "What does not fit is rebuilt, what changed is embedded again, what is gone is pruned.",
     ),
+    "pins:held": Requirement(
+        "A changed tool is held, marked or trusted; one whose change adds no words is not held.",
+    ),
     "cache:incremental": Requirement(
         "Another set of servers is another file.",
     ),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from toolscript.app.application import App
 from toolscript.app.base import Stores
@@ -27,6 +27,7 @@ from toolscript.embedding.base import VectorCache
 from toolscript.embedding.loader import Choice, LazyModel, lazy
 from toolscript.gateway.base import IMPORTING, Connect, Replication
 from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.definitions.comparison import ChangePolicy
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.gateway import Gateway
 from toolscript.gateway.run_policy import RunPolicy, starting
@@ -98,13 +99,9 @@ def application(
     choice = Choice(directory=paths.data_dir / "models", **asdict(settings.embedding))
     model = wiring.model or lazy(choice)
     snapshots = SnapshotStore(paths.data_dir / "cache" / "catalogue", config.key)
-    known = snapshots.load(config.servers) if wiring.use_snapshot else Catalogue({})
-    pins = DefinitionPins(
-        paths.data_dir,
-        config.key,
-        review_new=settings.calls.new_tools == "review",
-        records=stores.records("pins"),
-    )
+    policy = cast("ChangePolicy", settings.calls.changed_tools)
+    known = snapshots.load(config.servers).under(policy) if wiring.use_snapshot else Catalogue({})
+    pins = DefinitionPins(paths.data_dir, config.key, policy, records=stores.records("pins"))
     secrets = SecretStore(paths.data_dir)
     logins, folder = stores.records("logins"), locations.home(environ) if wiring.at_home else ""
     limits = settings.gateway

@@ -69,7 +69,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "llm_url": ("http://a/v1", "https://b/v1", "https://b/v1"),
     "llm_model": ("a", "b", "b"),
     "llm_key": ("a", "b", "b"),
-    "new_tools": ("review", "trust", "trust"),
+    "changed_tools": ("review", "trust", "trust"),
     "approval_timeout_s": (1.0, "2.5", 2.5),
     "profile": ("a", "b", "b"),
     "poll_interval_s": (1.0, "2.5", 2.5),

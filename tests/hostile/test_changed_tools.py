@@ -55,7 +55,7 @@ CHANGES: dict[str, Callable[[Tool], Tool]] = {
     "invisible text": lambda t: {**t, "description": t["description"] + "\U000e0041\U000e0042"},
     "title": lambda t: {**t, "title": "Harmless"},
     "parameter": lambda t: with_parameter(t, "notes", description="What the user said before."),
-    "schema": lambda t: with_schema(t, required=["customer"]),
+    "schema": lambda t: with_schema(t, additionalProperties=True),
     "annotations": lambda t: {**t, "annotations": {"readOnlyHint": False}},
     "rename": lambda t: {**t, "name": f"new_{t['name']}"},
     "rename with more": lambda t: {

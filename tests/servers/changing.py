@@ -1,11 +1,13 @@
 """An MCP server made with the real SDK whose one tool is called as a file says.
 
-``changing.py stdio|http|sse FILE [quiet]``. When the file changes, it tells so
+``changing.py stdio|http|sse FILE [quiet]``. The file may also have all of its tools, as a list in
+JSON. A call is answered with the tool's name. When the file changes, it tells so
 over every connection, as the protocol of each has it; with ``quiet`` it neither
 promises nor tells. While the file ``FILE.deaf`` exists, streams of subscriptions
 are ended as soon as they begin. Over HTTP it listens on 127.0.0.1 and prints its URL.
 """
 
+import json
 import socket
 import sys
 from collections.abc import AsyncGenerator
@@ -40,9 +42,13 @@ def named() -> str:
 async def listed(ctx: Any, params: Any) -> types.ListToolsResult:
     sessions.add(ctx.session)
     name = named()
-    return types.ListToolsResult(
-        tools=[types.Tool(name=name, description=name, input_schema={"type": "object"})]
-    )
+    one = {"name": name, "description": name, "inputSchema": {"type": "object"}}
+    tools = json.loads(name) if name.startswith("[") else [one]
+    return types.ListToolsResult(tools=[types.Tool.model_validate(each) for each in tools])
+
+
+async def called(ctx: Any, params: Any) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=params.name)])
 
 
 async def listen(ctx: Any, params: Any) -> Any:
@@ -83,6 +89,7 @@ async def telling(_: Any = None) -> AsyncGenerator[None]:
 server: Server[Any] = Server(
     "changing",
     on_list_tools=listed,
+    on_call_tool=called,
     on_subscriptions_listen=None if QUIET else listen,
 )
 

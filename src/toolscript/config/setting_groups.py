@@ -207,11 +207,11 @@ class GatewaySettings:
 class CallSettings:
     """What happens before and after a call."""
 
-    new_tools: str = _setting(
-        "trust",
-        "Whether a tool that was never seen can be used at once, or waits for a review.",
-        "TOOLSCRIPT_NEW_TOOLS",
-        choices=("trust", "review"),
+    changed_tools: str = _setting(
+        "hold",
+        "Hold tools that say something new; note or trust changes; or review new tools, too.",
+        "TOOLSCRIPT_CHANGED_TOOLS",
+        choices=("hold", "note", "trust", "review"),
     )
     approval_timeout_s: float = _setting(
         60.0,

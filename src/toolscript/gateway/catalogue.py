@@ -9,6 +9,7 @@ import msgspec
 
 from toolscript.codegen.api_definitions import DIGITS, MAX_DIGITS, valid_name
 from toolscript.gateway.definitions.comparison import (
+    ChangePolicy,
     HeldTool,
     RecentChange,
     Reviewed,
@@ -146,6 +147,13 @@ class Catalogue:
     def replacing(self, entry: ServerEntry) -> "Catalogue":
         """Returns this catalogue with one server's entry replaced or added."""
         return Catalogue.of({**self.servers, entry.name: entry}.values(), self.repairs)
+
+    def under(self, policy: ChangePolicy) -> "Catalogue":
+        """Returns this catalogue without servers that have to list their tools for a policy."""
+        if policy not in {"note", "trust"}:
+            return self
+        every = self.servers.values()
+        return Catalogue.of(entry for entry in every if all(held.rejected for held in entry.held))
 
     def keeping(self, specs: Mapping[str, ServerSpec]) -> "Catalogue":
         """Returns this catalogue with only these servers, and with the tools of their entries."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -18,6 +18,7 @@ from toolscript.errors import DecisionStorageError
 from toolscript.gateway.definitions.comparison import (
     MAX_COMPARED,
     MAX_EARLIER,
+    ChangePolicy,
     HeldTool,
     Reviewed,
     launch_of,
@@ -77,7 +78,6 @@ HARMFUL = {
     "new parameter": changed(
         input_schema=schema(properties={**TOOL.input_schema["properties"], "context": MESSAGE})
     ),
-    "required": changed(input_schema=schema(required=["message"])),
     "default": changed(
         input_schema=schema(
             properties={**TOOL.input_schema["properties"], "all": {"type": "boolean", "default": 1}}
@@ -109,9 +109,14 @@ def test_a_change_is_held_until_it_is_approved(pins: DefinitionPins, kind: str) 
     approved = pins.review(GIT, [tool])
     assert names(approved) == (["commit"], [])
     assert trust_of(approved.recent.get("commit")) == "pinned"
-    assert names(pins.review(GIT, [TOOL])) == ([], ["commit"]), "the way back is a change, too"
     definitions = [version.definition for version in pins.versions(tool)]
     assert definitions == [normal_form(TOOL), normal_form(tool)]
+
+
+def test_the_way_back_is_a_change_too(pins: DefinitionPins) -> None:
+    tool = HARMFUL["parameter"]
+    pins.approve(GIT, pins.review(GIT, [tool]).held, left=())
+    assert names(pins.review(GIT, [TOOL])) == ([], ["commit"])
 
 
 def test_earlier_versions_are_kept_but_not_all(pins: DefinitionPins) -> None:
@@ -147,7 +152,7 @@ def test_a_tool_is_as_old_as_its_first_definition(pins: DefinitionPins, tmp_path
     later = changed(name="record")
     pins.approve(moved, pins.review(moved, [later]).held, left=())
     assert pins.review(moved, [later]).seniority.since("record") > old
-    lost = DefinitionPins(tmp_path, "another", review_new=True).review(GIT, [TOOL]).seniority
+    lost = DefinitionPins(tmp_path, "another", policy="review").review(GIT, [TOOL]).seniority
     assert lost.since("commit") == 0, "it was never accepted"
 
 
@@ -172,7 +177,7 @@ def test_a_first_sight_is_new_and_an_automatic_approval_a_change(tmp_path: Path)
 
 
 def test_a_setting_has_new_tools_reviewed(tmp_path: Path) -> None:
-    pins = DefinitionPins(tmp_path, "key", review_new=True)
+    pins = DefinitionPins(tmp_path, "key", policy="review")
     reviewed = pins.review(GIT, [TOOL])
     assert (names(reviewed), reviewed.held[0].reason) == (([], ["commit"]), "new")
     pins.reject(GIT, reviewed.held)
@@ -303,12 +308,29 @@ def test_a_damaged_file_means_that_everything_is_held(
     assert names(pins.review(GIT, [TOOL, other, new])) == (["commit", "push", "weather"], [])
 
 
+@pytest.mark.parametrize("policy", get_args(ChangePolicy))
 @pytest.mark.parametrize("auto", [True, False])
-def test_no_setting_approves_what_was_lost(tmp_path: Path, *, auto: bool) -> None:
+def test_only_full_trust_accepts_what_was_lost(
+    tmp_path: Path, policy: ChangePolicy, *, auto: bool
+) -> None:
     spec = msgspec.structs.replace(GIT, auto_approve=auto)
     DefinitionPins(tmp_path, "key").review(spec, [TOOL])
     (tmp_path / "pins" / "key" / "git.json").write_text("{", "utf-8")
-    assert names(DefinitionPins(tmp_path, "key").review(spec, [TOOL])) == ([], ["commit"])
+    _, held = names(DefinitionPins(tmp_path, "key", policy=policy).review(spec, [TOOL]))
+    assert held == ([] if policy == "trust" else ["commit"])
+
+
+@pytest.mark.parametrize("policy", get_args(ChangePolicy))
+def test_no_policy_undoes_a_rejection(
+    pins: DefinitionPins, tmp_path: Path, policy: ChangePolicy
+) -> None:
+    """Nor does a server that leaves a few words out, unless the policy accepts all changes."""
+    pins.reject(GIT, [HeldTool(tool=TOOL, reason="withdrawn")])
+    now = DefinitionPins(tmp_path, "key", policy=policy)
+    assert names(now.review(GIT, [TOOL])) == ([], ["commit"])
+    shorter = changed(description="Record the staged changes.")
+    _, held = names(now.review(GIT, [shorter]))
+    assert held == ([] if policy in {"note", "trust"} else ["commit"])
 
 
 _JSON = st.recursive(
@@ -401,5 +423,5 @@ def test_what_could_not_be_stored_is_stored_later_beside_what_others_have(
     others.approve(GIT, held, left=())
     records.fails = ""
     assert names(ours.review(GIT, [other, new])) == (["commit", "paint"], [])
-    strict = DefinitionPins(tmp_path, "key", review_new=True, records=records)
+    strict = DefinitionPins(tmp_path, "key", policy="review", records=records)
     assert names(strict.review(GIT, [other, new])) == (["commit", "paint"], [])

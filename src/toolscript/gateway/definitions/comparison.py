@@ -15,9 +15,18 @@ from toolscript.gateway.definitions.normal_form import (
     normal_form,
     words_of,
 )
+from toolscript.gateway.definitions.wordless_changes import adds_words
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
-from toolscript.types import WEAK_CONFIDENCE, SearchResult, ServerSpec, ToolSpec, Trust, sha256_of
+from toolscript.types import (
+    WEAK_CONFIDENCE,
+    SearchResult,
+    ServerSpec,
+    ToolClass,
+    ToolSpec,
+    Trust,
+    sha256_of,
+)
 
 RECENT = timedelta(hours=24)
 """For how long a tool that no person has approved is called new, or changed."""
@@ -37,7 +46,10 @@ Added words do not count: a long addition does not hide the origin of a text.
 MIN_WORDS = 4
 """Texts with fewer words are alike by chance."""
 
-AcceptedBy: TypeAlias = Literal["first sight", "autoApprove", "person"]
+ChangePolicy: TypeAlias = Literal["hold", "note", "trust", "review"]
+"""The use of tools that have changed: hold those with new words, use all of them and say so, or
+without a word; ``review`` holds every one, and new tools as well."""
+AcceptedBy: TypeAlias = Literal["first sight", "no new words", "setting", "autoApprove", "person"]
 HoldReason: TypeAlias = Literal["changed", "renamed", "new", "server", "lost", "withdrawn"]
 
 
@@ -228,6 +240,7 @@ class Comparison:
     Args:
         spec: The server.
         pins: The accepted definitions, by the tools' names.
+        policy: The use of tools that have changed, unless the server's entry approves them.
         is_lost: Whether an earlier record of it was lost: then nothing is accepted.
         tools: The tools that the server lists.
     """
@@ -236,6 +249,7 @@ class Comparison:
         self,
         spec: ServerSpec,
         pins: Mapping[str, Pin],
+        policy: ChangePolicy,
         *,
         is_lost: bool,
         tools: Sequence[ToolSpec],
@@ -243,15 +257,15 @@ class Comparison:
         self._spec = spec
         self._is_lost = is_lost
         self._tools = tools
-        self._trusts_new = False
+        self._policy = "note" if spec.auto_approve and policy != "trust" else policy
+        self._trusts_new = policy != "review" and not is_lost
         self._launch = launch_of(spec)
         self._former_launch = min((pin.launch for pin in pins.values() if pin.launch), default="")
         self.pins = dict(pins)
         """The accepted definitions after `run`."""
 
-    def run(self, *, trusts_new: bool) -> Reviewed:
-        """Compares each tool; ``trusts_new`` says whether one that was never seen is accepted."""
-        self._trusts_new = trusts_new
+    def run(self) -> Reviewed:
+        """Compares each tool."""
         accepted: list[ToolSpec] = []
         held: list[HeldTool] = []
         vanished = self._find_vanished()
@@ -260,7 +274,7 @@ class Comparison:
             definition = normal_form(tool)
             reason, before = self._compare(tool, definition, vanished)
             reason = reason_for_new if reason == "new" else reason
-            by = None if reason is None else self._acceptance(tool, definition, reason)
+            by = None if reason is None else self._acceptance(tool, definition, reason, before)
             if by is not None:
                 self._accept(tool.name, definition, by, is_change=reason != "new")
             if reason is None or by is not None:
@@ -294,17 +308,30 @@ class Comparison:
         return "server" if is_other_launch else "new"
 
     def _acceptance(
-        self, tool: ToolSpec, definition: Definition, reason: HoldReason
+        self,
+        tool: ToolSpec,
+        definition: Definition,
+        reason: HoldReason,
+        before: Definition | None,
     ) -> AcceptedBy | None:
         """Returns the reason to accept a definition without a person; None if there is none."""
-        if reason == "lost" or self._is_rejected(tool.name, definition):
-            return None
-        if self._spec.auto_approve:
-            return "autoApprove"
         pin = self.pins.get(tool.name)
-        trusts = self._trusts_new and not (pin and pin.is_held)
-        is_trusted = reason == "new" and trusts and len(self.pins) < MAX_PINS
-        return "first sight" if is_trusted else None
+        if self._is_rejected(tool.name, definition):
+            return None
+        is_trusted = reason == "new" and self._trusts_new and not (pin and pin.is_held)
+        if is_trusted and len(self.pins) < MAX_PINS:
+            return "first sight"
+        if self._policy == "trust" or (self._policy == "note" and reason != "lost"):
+            return "autoApprove" if self._spec.auto_approve else "setting"
+        is_wordless = (
+            self._policy == "hold"
+            and reason == "changed"
+            and before is not None
+            and not (pin and pin.rejected)
+            and not adds_words(before, definition)
+            and _own_class(tool, before) == _own_class(tool, definition)
+        )
+        return "no new words" if is_wordless else None
 
     def _is_rejected(self, name: str, definition: Definition) -> bool:
         pin = self.pins.get(name)
@@ -368,6 +395,8 @@ class Comparison:
         )
 
     def _recent(self, accepted: Iterable[ToolSpec]) -> dict[str, RecentChange]:
+        if self._policy == "trust":
+            return {}
         pins = ((tool.name, self.pins[tool.name]) for tool in accepted)
         changes = (
             (name, RecentChange("changed" if pin.is_change else "new", pin.since))
@@ -375,3 +404,13 @@ class Comparison:
             if pin.accepted_by != "person"
         )
         return {name: change for name, change in changes if trust_of(change) != "pinned"}
+
+
+def _own_class(tool: ToolSpec, definition: Definition) -> ToolClass:
+    """Returns the class that a tool's server, or its name, gives it by a definition."""
+    return msgspec.structs.replace(
+        tool,
+        config_class=None,
+        input_schema=definition.get("inputSchema", {}),
+        annotations=definition.get("annotations"),
+    ).tool_class

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from toolscript.gateway.definitions.comparison import (
+    ChangePolicy,
     Comparison,
     HeldTool,
     Pin,
@@ -66,7 +67,7 @@ class DefinitionPins:
     Args:
         data_dir: The data directory.
         config_key: The key of the configuration.
-        review_new: Whether a person has to approve a tool that was never seen, too.
+        policy: The use of tools that have changed.
         records: The storage of the pins instead of the data directory.
     """
 
@@ -74,12 +75,12 @@ class DefinitionPins:
         self,
         data_dir: Path,
         config_key: str,
+        policy: ChangePolicy = "hold",
         *,
-        review_new: bool = False,
         records: Records | None = None,
     ) -> None:
         self._records: Records = records or pin_files(data_dir, config_key)
-        self._review_new = review_new
+        self._policy: ChangePolicy = policy
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._unsaved: dict[str, _PinFile] = {}
@@ -112,14 +113,14 @@ class DefinitionPins:
     ) -> tuple[Reviewed, _PinFile | None]:
         """Returns the accepted and held tools, and the record to store; None for the stored one."""
         file = self._read(spec.name)
-        is_lost = file is not None and file.lost
         review = Comparison(
             spec,
             file.pins if file else {},
-            is_lost=is_lost,
+            self._policy,
+            is_lost=file is not None and file.lost,
             tools=tools,
         )
-        reviewed = review.run(trusts_new=not (self._review_new or is_lost))
+        reviewed = review.run()
         is_same = file is not None and review.pins == file.pins
         if is_same and spec.name not in self._unsaved:
             return reviewed, None

@@ -73,7 +73,8 @@ def _score(hit: Hit) -> str:
 def _tool(tool: KnownTool, name: str, twins: Sequence[str]) -> str:
     """Returns the line of a tool; ``name`` is its name and score."""
     spec = tool.spec
-    warning = "".join(f" ({text})" for text in marked(spec.name).values())
+    marks = [*marked(spec.name).values(), *["changed"] * (tool.trust == "changed")]
+    warning = "".join(f" ({text})" for text in marks)
     signature = short_signature(spec.input_schema, _MAX_SIGNATURE)
     call = CALLS[spec.tool_class]
     line = f"{name} {signature} [{call}]{warning} {_sentence(spec.description)}".rstrip()

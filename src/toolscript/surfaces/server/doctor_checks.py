@@ -59,7 +59,7 @@ def file_findings(settings: Settings) -> Iterator[Finding]:
         yield checked("data", lambda: _data(settings.paths.data_dir))
         return
     yield from _configuration(config)
-    yield _permissions(config)
+    yield _permissions(config, settings.calls.changed_tools)
     yield checked("data", lambda: _data(settings.paths.data_dir))
     yield checked("tokens", lambda: _tokens(settings, config.key))
 
@@ -88,7 +88,7 @@ def _configuration(config: Config) -> Iterator[Finding]:
             yield Finding("configuration", ok=False, found=f"{path}: {who}", advice=advice)
 
 
-def _permissions(config: Config) -> Finding:
+def _permissions(config: Config, changed_tools: str) -> Finding:
     """What may be called without a question, and whose changes are accepted unseen."""
     rules = [*chain.from_iterable(config.permissions)]
     found = (
@@ -101,7 +101,9 @@ def _permissions(config: Config) -> Finding:
     if idle := _find_idle(config, rules):
         found += f"; no server is there for {printable(', '.join(idle), 200)}"
     unseen = [spec.name for spec in config.servers if spec.auto_approve and not spec.disabled]
-    if unseen:
+    if changed_tools in {"note", "trust"}:
+        found += f"; changed tools are accepted unseen (TOOLSCRIPT_CHANGED_TOOLS={changed_tools})"
+    elif unseen:
         found += f"; changed tools are accepted unseen of {', '.join(unseen)} (autoApprove)"
     return Finding("permissions", ok=True, found=found)
 
