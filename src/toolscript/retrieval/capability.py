@@ -66,7 +66,10 @@ def load_table(stem: Stemmer) -> CapabilityTable:
     raw = _raw()
 
     def patterns(lists: Iterable[Iterable[str]]) -> tuple[_Pattern, ...]:
-        return tuple(frozenset(stem(word) for word in pattern) for pattern in lists)
+        return tuple(
+            frozenset(map(stem, pattern)) if len(pattern) > 1 else frozenset(map(_whole, pattern))
+            for pattern in map(list, lists)
+        )
 
     capabilities = tuple(
         Capability(**row | {key: patterns(row[key]) for key in ("intents", "tools")})
@@ -224,8 +227,21 @@ class CapabilityIndex:
 
 
 def stems_of(text: str, stem: Stemmer) -> _Pattern:
-    """Returns the different stems of a text."""
-    return frozenset(map(stem, words(text)))
+    """Returns the different stems of a text, and its words as patterns of one word have them."""
+    own = words(text)
+    return frozenset(map(stem, own)).union(map(_whole, own))
+
+
+def _whole(word: str) -> str:
+    """Returns a word in the singular, marked, so that no stem is like it.
+
+    A stem is too little of one word alone: "containing" has that of "container".
+    """
+    if word.endswith("ies"):
+        word = f"{word[:-3]}y"
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-2] if word.endswith(("xes", "ches", "shes", "sses")) else word[:-1]
+    return f"={word}"
 
 
 def _weight(capability: Capability, name: _Pattern, text: _Pattern) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.trace import Column, Evidence, Trace
+from toolscript.text.display import printable
 from toolscript.types import SEPARATOR, Document
 
 MARGIN = 0.01
@@ -24,20 +25,23 @@ def prefer_successors(trace: Trace) -> Column | None:
     see, the score stays.
     """
     scores = trace.scores
-    changed = scores.copy()
+    changed, replaced = scores.copy(), dict[int, str]()
     for row in _rows_of_deprecated(trace.state.corpus):
         successors = [each for each in _successors(trace, row) if each != row]
         if successors and scores[row] > 0:
             changed[successors] = np.maximum(changed[successors], scores[row])
             changed[row] = min(scores[row], float(changed[successors].max()) - MARGIN)
+            replaced[row] = trace.state.corpus.documents[successors[0]].name
     if np.array_equal(changed, scores):
         return None
 
     def evidence(row: int) -> Evidence | None:
         if changed[row] == scores[row]:
             return None
-        text = "is deprecated" if changed[row] < scores[row] else "replaces a deprecated tool"
-        return Evidence("deprecated", text, text.capitalize())
+        if row in replaced:
+            remark = f"deprecated, see {printable(replaced[row], 128)}"
+            return Evidence("deprecated", "it is deprecated", remark=remark)
+        return Evidence("deprecated", "it replaces a deprecated tool")
 
     return Column(changed.astype(np.float32)[None], evidence)
 

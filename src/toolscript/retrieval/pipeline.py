@@ -379,7 +379,7 @@ def lower_imitations(trace: Trace) -> Column | None:
     bound = min(best[best >= WEAK_CONFIDENCE], default=1.0) - 10.0**-DECIMALS
     lowered = np.where(imitations, np.minimum(round_scores(IMITATION * scores), bound), scores)
     text = "its server has tools like those of many others"
-    evidence = Evidence("imitation", text, "Resembles another server's tool")
+    evidence = Evidence("imitation", text, remark="resembles another server's tool")
     return Column(lowered[None], lambda row: evidence if lowered[row] < scores[row] else None)
 
 

@@ -58,6 +58,8 @@ class Evidence:
     """The reason line; empty keeps that of the steps before."""
     signals: Mapping[str, float] = field(default_factory=dict[str, float])
     """Scores of single signals that a hit shows."""
+    remark: str = ""
+    """A remark that the reason line ends with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,13 @@ class Trace:
                 yield column, evidence
 
     def reason(self, row: int) -> str:
-        """One line, such as ``Semantic similarity (file operations)``: the last step's phrase."""
-        return [each.phrase for _, each in self.evidence(row) if each.phrase][-1]
+        """One line, such as ``Semantic similarity (file operations)``.
+
+        It is the last step's phrase, with the remarks of all.
+        """
+        evidence = [each for _, each in self.evidence(row)]
+        phrase = [each.phrase for each in evidence if each.phrase][-1]
+        return "; ".join([phrase, *(each.remark for each in evidence if each.remark)])
 
     def signals(self, row: int) -> dict[str, float]:
         """Each signal's own score of a document, `DECIMALS` digits."""
