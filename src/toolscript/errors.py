@@ -22,7 +22,8 @@
     │   ├── HeldError            the tool's definition waits for approval
     │   └── ToolClassError       the tool may do more, or less, than the call says
     ├── ModelError               an embedding model cannot be used
-    │   ├── DeviceError          the selected device cannot run it
+    │   ├── UnsuitableModelError it cannot be what was asked for
+    │   │   └── DeviceError      the selected device cannot run it
     │   └── UnreachableError     its server does not answer at the moment
     ├── LlmError                 a language model does not answer
     ├── NotReadyError            there is nothing to search yet
@@ -149,7 +150,11 @@ class ModelError(ToolscriptError):
     """An embedding model cannot be used."""
 
 
-class DeviceError(ModelError):
+class UnsuitableModelError(ModelError):
+    """A model cannot be what was asked for, at any time, so that no other stands in for it."""
+
+
+class DeviceError(UnsuitableModelError):
     """The selected device cannot run the model."""
 
 

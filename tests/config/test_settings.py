@@ -50,6 +50,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "alpha": (0.1, "1", 1.0),
     "steps": ("none", "none", "none"),
     "model": ("a", "b", "b"),
+    "trusted_models": ("a/b", "c/d,e/f", "c/d,e/f"),
     "fallback": ("fuzzy", "fuzzy", "fuzzy"),
     "device": ("cpu", "gpu", "gpu"),
     "embeddings_key": ("a", "b", "b"),

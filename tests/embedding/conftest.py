@@ -53,21 +53,26 @@ def _onnx(table: NDArray[np.float32], inputs: Sequence[str]) -> bytes:
     return _field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, 17))
 
 
+def write_tiny_model(folder: Path, inputs: Sequence[str], config: str = "{}") -> None:
+    """Writes a model into a folder in the hub's layout."""
+    (folder / "onnx").mkdir(parents=True)
+    (folder / "onnx" / "model.onnx").write_bytes(_onnx(TABLE, inputs))
+    (folder / "config.json").write_text(config)
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 - no password
+    tokenizer.pre_tokenizer = Whitespace()
+    # As published files do: what the settings of the training say is not to be followed.
+    tokenizer.enable_padding(length=128)  # pyright: ignore[reportUnknownMemberType]
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
 @pytest.fixture
 def tiny_model(tmp_path: Path) -> TinyModel:
     """Makes a model folder in the hub's layout."""
 
     def make(name: str = "tiny", inputs: Sequence[str] = ("input_ids", "attention_mask")) -> Path:
         folder = tmp_path / name
-        (folder / "onnx").mkdir(parents=True)
-        (folder / "onnx" / "model.onnx").write_bytes(_onnx(TABLE, inputs))
-        (folder / "config.json").write_text("{}")
-        vocabulary = {word: number for number, word in enumerate(WORDS)}
-        tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 - no password
-        tokenizer.pre_tokenizer = Whitespace()
-        # As published files do: what the settings of the training say is not to be followed.
-        tokenizer.enable_padding(length=128)  # pyright: ignore[reportUnknownMemberType]
-        tokenizer.save(str(folder / "tokenizer.json"))
+        write_tiny_model(folder, inputs)
         return folder
 
     return make

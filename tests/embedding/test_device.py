@@ -97,6 +97,25 @@ def test_a_session_is_looked_at_after_it_is_made(
     assert f"runs on {encoder.device} (asked for: cpu)" in caplog.text
 
 
+@pytest.mark.requirement("model:device")
+def test_auto_falls_back_if_the_session_of_the_accelerator_raises(
+    tiny_model: TinyModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    """model:device: with a warning; a device that has to be a GPU has none then."""
+    folder = tiny_model()
+    weights = folder / "onnx" / "model.onnx"
+    weights.rename(weights.with_name("model_quantized.onnx"))
+    weights.with_name("model_dequantized.onnx").write_bytes(b"what CUDA would run, damaged")
+    encoder = OnnxEncoder(folder, spec(), device="auto", offered=(CUDA, CPU))
+    assert encoder.device == "cpu"
+    assert encoder.query("read").shape == (4,)
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().startswith("GPU acceleration failed, falling back to CPU: CUDA")
+    with pytest.raises(ModelError, match="is no usable model"):
+        OnnxEncoder(folder, spec(), device="gpu", offered=(CUDA, CPU))
+
+
 def spec() -> ModelSpec:
     return ModelSpec("tiny", 4, "mean", "", 256, "none", "made up")
 

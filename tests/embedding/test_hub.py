@@ -347,7 +347,9 @@ def test_a_model_that_was_damaged_on_the_disk_is_fetched_again(hub: Hub, store: 
 
 
 def choice(hub: Hub, tmp_path: Path, **changes: Any) -> Choice:
-    asked = Choice("acme/mini", directory=tmp_path / "models", endpoint=hub.url)
+    asked = Choice(
+        "acme/mini", directory=tmp_path / "models", endpoint=hub.url, trusted="acme/mini"
+    )
     return replace(asked, **changes)
 
 

@@ -1,4 +1,5 @@
 import logging
+import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ import pytest
 
 from tests.support import until
 from toolscript.embedding.loader import BUNDLED_FOLDER, LazyModel, Loaded, ModelIdentity, load_model
+from toolscript.errors import UnsuitableModelError
 
 
 @pytest.fixture
@@ -42,31 +44,21 @@ def test_a_folder_in_the_hubs_layout_is_loaded(folder: Path) -> None:
 IMPOSSIBLE = ["no/such/folder", "~no-such-user/model", "x" * 5000, "a\0b", ""]
 
 
-@pytest.mark.requirement("search:degraded", "model:bundled")
+@pytest.mark.requirement("model:select")
+@pytest.mark.parametrize("fallback", ["bundled", "fuzzy"])
 @pytest.mark.parametrize("model", IMPOSSIBLE)
-def test_where_a_model_cannot_be_the_bundled_one_answers_and_says_why(model: str) -> None:
-    """search:degraded, model:bundled"""
-    loaded = load_model(model, "bundled", 1)
-    assert loaded.encoder is not None
-    assert loaded.encoder.model == "toolscript-minilm-l6"
-    assert loaded.degraded.startswith("using the bundled model: ")
-    assert repr(model)[:100] in loaded.degraded or not model
-
-
-@pytest.mark.parametrize("model", IMPOSSIBLE[:-1])
-def test_with_the_fuzzy_fallback_there_is_no_model_and_it_says_why(model: str) -> None:
-    """search:degraded"""
-    loaded = load_model(model, "fuzzy", 1)
-    assert loaded.encoder is None
-    assert loaded.degraded.startswith("searching without meaning: ")
-    assert repr(model)[:100] in loaded.degraded
+def test_no_other_model_stands_in_for_one_that_cannot_be(model: str, fallback: str) -> None:
+    """model:select"""
+    with pytest.raises(UnsuitableModelError, match=re.escape(repr(model)[1:60]) if model else ""):
+        load_model(model, fallback, 1)
 
 
 @pytest.mark.requirement("model:select")
 def test_what_is_missing_in_a_folder_is_in_the_reason(folder: Path) -> None:
     """model:select, search:degraded"""
     (folder / "tokenizer.json").unlink()
-    assert "has no tokenizer.json" in load_model(str(folder), "fuzzy", 1).degraded
+    with pytest.raises(UnsuitableModelError, match=r"has no tokenizer\.json"):
+        load_model(str(folder), "fuzzy", 1)
 
 
 @pytest.mark.requirement("model:select")
@@ -128,12 +120,12 @@ def test_another_thread_begins_to_load_what_is_on_this_machine() -> None:
 
 def test_that_a_model_is_missing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """search:degraded"""
-    lazy = LazyModel(lambda: load_model("no/such/folder", "fuzzy", 1))
+    lazy = LazyModel(lambda: load_model("ollama://127.0.0.1:9/mini", "fuzzy", 1))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             lazy.get()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "no/such/folder" in caplog.text
+    assert "127.0.0.1:9" in caplog.text
 
 
 def test_a_model_that_is_there_is_no_reason_for_a_warning(

@@ -122,6 +122,12 @@ class EmbeddingSettings:
         "TOOLSCRIPT_SEARCH_MODEL",
         "--model",
     )
+    trusted: str | None = _setting(
+        None,
+        "Repositories beside the known ones whose models may be loaded, as owner/name,owner/name.",
+        "TOOLSCRIPT_SEARCH_TRUSTED_MODELS",
+        name="trusted_models",
+    )
     fallback: str = _setting(
         "bundled",
         "What to use when the model cannot be loaded.",

@@ -23,9 +23,9 @@ from toolscript.embedding.model_layout import (
     vectors_name,
     weights_for,
 )
-from toolscript.embedding.models import BUNDLED, Repository
+from toolscript.embedding.models import BUNDLED, Repository, is_trusted
 from toolscript.embedding.negative_cache import NegativeCache
-from toolscript.errors import DeviceError, ModelError, UnreachableError
+from toolscript.errors import ModelError, UnreachableError, UnsuitableModelError
 from toolscript.storage.atomic_files import expanded, is_dir
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Choice:
     """The folder of models from the hub; None: no such model is used."""
     endpoint: str | None = None
     """The hub's address; None: the one that huggingface-hub's environment names."""
+    trusted: str | None = None
+    """Repositories outside the table that may be loaded, with commas between."""
     key: str | None = field(default=None, repr=False)
     """The bearer token for an embedding server; None if it needs none."""
 
@@ -74,7 +76,7 @@ class LazyModel:
     """A model that is loaded once, when a thread first needs it.
 
     Args:
-        load: Loads the model, as `load_model` does. May raise `DeviceError`.
+        load: Loads the model, as `load_model` does. May raise the errors of that.
         identify: Returns the model that ``load`` will load; None if only loading can tell.
         progress: Counts the bytes of a download.
     """
@@ -89,12 +91,12 @@ class LazyModel:
         self._identify = identify
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
-        self._refusal: DeviceError | None = None
+        self._refusal: ModelError | None = None
         self.progress = progress or Progress()
 
     @property
     def loaded(self) -> Loaded | None:
-        """The state; None if nothing has needed the model yet. Raises `DeviceError`."""
+        """The state; None if nothing has needed the model yet. Raises as `get` does."""
         if self._refusal is not None:
             raise self._refusal
         return self._loaded
@@ -126,13 +128,16 @@ class LazyModel:
             log.debug("the model could not be loaded beforehand: %s", error)
 
     def get(self) -> Loaded:
-        """Returns the model's state, loading it now if need be; raises `DeviceError`."""
+        """Returns the model's state, loading it now if need be.
+
+        Raises `UnsuitableModelError` if no other may stand in for it.
+        """
         with self._lock:
             loaded = self.loaded
             if loaded is None:
                 try:
                     loaded = self._loaded = self._load()
-                except DeviceError as error:
+                except UnsuitableModelError as error:
                     self._refusal = error
                     raise
                 if loaded.degraded:
@@ -173,7 +178,8 @@ def load_model(model: str, fallback: str, threads: int) -> Loaded:
 def load_choice(choice: Choice, progress: Progress) -> Loaded:
     """Loads the chosen model, or its fallback if that fails.
 
-    Raises `DeviceError` if the model has to run on a GPU and cannot.
+    Raises `UnsuitableModelError` if it cannot be what was asked for: `DeviceError` if it has to run
+    on a GPU and cannot.
     """
     alone = choice.model in _BUNDLED_NAMES or choice.fallback == "fuzzy"
     reasons: list[str] = []
@@ -181,9 +187,9 @@ def load_choice(choice: Choice, progress: Progress) -> Loaded:
         try:
             encoder = find(choice).load(progress)
             return Loaded(encoder, _standing_in(reasons[0]) if reasons else "")
-        except DeviceError:
-            raise
         except ModelError as error:
+            if not reasons and isinstance(error, UnsuitableModelError):
+                raise
             reasons.append(str(error))
     return Loaded(None, f"searching without meaning: {'; '.join(reasons)}")
 
@@ -309,9 +315,14 @@ def _source(choice: Choice) -> _Folder | _FromHub | _Remote:
         return _Folder(folder, folder.absolute().name, choice)
     repository = Repository.parse(choice.model)
     if repository is None or choice.directory is None:
-        raise ModelError(
+        raise UnsuitableModelError(
             f"model {choice.model[:200]!r} is neither 'bundled', a folder that exists, a "
             "repository such as Xenova/bge-small-en-v1.5, nor an address such as ollama://…"
+        )
+    if not is_trusted(repository, choice.trusted):
+        raise UnsuitableModelError(
+            f"model {repository.name} is not among those of toolscript models; if you trust it, "
+            f"set TOOLSCRIPT_SEARCH_TRUSTED_MODELS={repository.name}"
         )
     return _FromHub(Hub(choice.directory, choice.endpoint), repository, choice)
 

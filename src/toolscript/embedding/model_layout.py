@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolscript.embedding.models import ModelSpec, Pooling, family, known, short_name
-from toolscript.errors import ModelError
+from toolscript.errors import UnsuitableModelError
 from toolscript.storage.atomic_files import is_file
 
 REQUIRED = ("config.json", "tokenizer.json")
@@ -33,15 +33,20 @@ def weights_for(*, gpu: bool) -> tuple[str, ...]:
 
 
 def find_weights(folder: Path, *, gpu: bool = False) -> Path:
-    """Returns the weights of a model folder; raises `ModelError` naming the missing file."""
+    """Returns the weights of a model folder.
+
+    Raises `UnsuitableModelError`, which names the missing file.
+    """
     for required in REQUIRED:
         if not is_file(folder / required):
-            raise ModelError(f"model folder {folder} has no {required}; expected the hub's layout")
+            raise UnsuitableModelError(
+                f"model folder {folder} has no {required}; expected the hub's layout"
+            )
     names = weights_for(gpu=gpu)
     for name in names:
         if is_file(folder / name):
             return folder / name
-    raise ModelError(f"model folder {folder} has neither {' nor '.join(names)}")
+    raise UnsuitableModelError(f"model folder {folder} has neither {' nor '.join(names)}")
 
 
 def find_float_graph(weights: Path) -> Path:
@@ -101,7 +106,7 @@ def _pooling(folder: Path, name: str) -> tuple[Pooling, str]:
             return "cls", POOLING
         if stated.get("pooling_mode_mean_tokens") is True:
             return "mean", POOLING
-        raise ModelError(
+        raise UnsuitableModelError(
             f"{folder / POOLING} asks for neither the mean nor the first token, which is all "
             "that is known here; choose another model"
         )
@@ -112,17 +117,17 @@ def _pooling(folder: Path, name: str) -> tuple[Pooling, str]:
 def _count(config: dict[str, Any], key: str, folder: Path) -> int:
     value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ModelError(f"{folder / 'config.json'} has no {key}, a whole number above 0")
+        raise UnsuitableModelError(f"{folder / 'config.json'} has no {key}, a whole number above 0")
     return value
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_JSON_BYTES:
-            raise ModelError(f"{path} has more than {_MAX_JSON_BYTES} bytes")
+            raise UnsuitableModelError(f"{path} has more than {_MAX_JSON_BYTES} bytes")
         content: Any = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} cannot be read: {error}") from None
+        raise UnsuitableModelError(f"{path} cannot be read: {error}") from None
     if not isinstance(content, dict):
-        raise ModelError(f"{path} is no JSON object")
+        raise UnsuitableModelError(f"{path} is no JSON object")
     return content  # pyright: ignore[reportUnknownVariableType] - third-party JSON

@@ -21,7 +21,7 @@ from toolscript.embedding import device as devices
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.embedding.model_layout import find_float_graph, find_weights, vectors_name
 from toolscript.embedding.models import ModelSpec
-from toolscript.errors import ModelError
+from toolscript.errors import ModelError, UnsuitableModelError
 
 ort: Any = onnxruntime  # its types are incomplete
 log = logging.getLogger(__name__)
@@ -54,16 +54,22 @@ class OnnxEncoder:
         spec: The model.
         threads: Maximum number of threads; 0 is one for few texts and all cores for many.
         device: ``cpu``, ``gpu``, or ``auto`` for a GPU if one works.
+        offered: The providers of ONNX Runtime; None for those of the installed build.
 
     Raises:
-        ModelError: A file of the layout is missing or cannot be used.
+        UnsuitableModelError: A file of the layout is missing or cannot be used.
         DeviceError: There is no GPU, and there must be one.
     """
 
     def __init__(
-        self, folder: Path, spec: ModelSpec, threads: int = 1, device: str = "cpu"
+        self,
+        folder: Path,
+        spec: ModelSpec,
+        threads: int = 1,
+        device: str = "cpu",
+        offered: Sequence[str] | None = None,
     ) -> None:
-        providers = devices.choose(device, devices.offered())
+        providers = devices.choose(device, devices.offered() if offered is None else offered)
         weights = find_weights(folder, gpu=providers[0] != devices.CPU)
         self._spec = spec
         self._tokenizer_file = folder / "tokenizer.json"
@@ -90,14 +96,16 @@ class OnnxEncoder:
         self._words = None if is_gpu else _WordTable.find(weights, self._spec, self._tokenizer)
         try:
             self._session = _session(graph, threads or 1, providers, self._words)
-        except ModelError as error:
+        except UnsuitableModelError as error:
             if device != "auto" or not is_gpu:
                 raise
-            log.debug("%s could not be started: %s", providers[0], error)
+            reason = str(error)
         else:
             self.device = devices.running_on(device, self._session.get_providers())
             if not is_gpu or self.device != "cpu":
                 return weights
+            reason = "it did not start"
+        log.warning("GPU acceleration failed, falling back to CPU: %s: %s", providers[0], reason)
         on_cpu = find_weights(self._tokenizer_file.parent)
         return self._start(on_cpu, (devices.CPU,), threads, device)
 
@@ -246,14 +254,14 @@ def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
 
 @contextmanager
 def _refusing(path: Path) -> Generator[None]:
-    """Raises the errors of the tokenizers library as `ModelError`: bare `Exception`, and panics."""
+    """Raises the tokenizers library's errors, bare `Exception` and panics, as one of ours."""
     try:
         yield
     except BaseException as error:
         # A panic of Rust derives from BaseException alone, and its class cannot be imported.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise ModelError(f"{path} is no usable tokenizer: {_first_line(error)}") from None
+        raise UnsuitableModelError(f"{path} is no usable tokenizer: {_first_line(error)}") from None
 
 
 def _session(
@@ -275,7 +283,7 @@ def _session(
             str(weights), options, providers=list(providers), enable_fallback=0
         )
     except Exception as error:  # noqa: BLE001 - the runtime's own exceptions derive from Exception alone
-        raise ModelError(f"{weights} is no usable model: {_first_line(error)}") from None
+        raise UnsuitableModelError(f"{weights} is no usable model: {_first_line(error)}") from None
 
 
 def _check_signature(inputs: set[str], shape: list[Any], spec: ModelSpec) -> None:
@@ -283,12 +291,12 @@ def _check_signature(inputs: set[str], shape: list[Any], spec: ModelSpec) -> Non
     unknown = sorted(inputs - {"input_ids", "attention_mask", "token_type_ids"})
     missing = sorted({"input_ids", "attention_mask"} - inputs)
     if unknown or missing:
-        raise ModelError(
+        raise UnsuitableModelError(
             f"model {spec.name} wants the inputs {', '.join(sorted(inputs))}; "
             f"expected input_ids, attention_mask and perhaps token_type_ids"
         )
     if len(shape) != 3 or (isinstance(shape[2], int) and shape[2] != spec.dimensions):  # noqa: PLR2004 - batch, token, dimension
-        raise ModelError(
+        raise UnsuitableModelError(
             f"model {spec.name} answers with shape {shape}; "
             f"expected [batch, tokens, {spec.dimensions}]"
         )

@@ -16,7 +16,7 @@ import numpy as np
 
 from toolscript.embedding.base import Vectors, unit_rows
 from toolscript.embedding.models import family
-from toolscript.errors import ModelError, UnreachableError
+from toolscript.errors import ModelError, UnreachableError, UnsuitableModelError
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 
@@ -54,20 +54,26 @@ class Address:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise ModelError(f"model {_show(text)!r} is no address; {_EXPECTED}") from None
+            raise UnsuitableModelError(
+                f"model {_show(text)!r} is no address; {_EXPECTED}"
+            ) from None
         if parts.username is not None or parts.password is not None or parts.query:
-            raise ModelError(
+            raise UnsuitableModelError(
                 f"model {_show(text)!r} carries a key; put that into TOOLSCRIPT_EMBEDDINGS_KEY"
             )
         path = unquote(parts.path).strip("/")
         if not host or not path:
-            raise ModelError(f"model {_show(text)!r} has no host or no model; {_EXPECTED}")
+            raise UnsuitableModelError(
+                f"model {_show(text)!r} has no host or no model; {_EXPECTED}"
+            )
         at = f"[{host}]" if ":" in host else host
         if parts.scheme == "ollama":
             return cls(text, f"http://{at}:{port or 11434}/api/embed", path, ollama=True)
         scheme = parts.scheme.removeprefix("openai+")
         if scheme == parts.scheme or scheme not in {"http", "https"}:
-            raise ModelError(f"model {_show(text)!r} is no address that is known; {_EXPECTED}")
+            raise UnsuitableModelError(
+                f"model {_show(text)!r} is no address that is known; {_EXPECTED}"
+            )
         server = f"{scheme}://{at}:{port}" if port else f"{scheme}://{at}"
         return cls._of_openai(text, server, path)
 
@@ -75,7 +81,9 @@ class Address:
     def _of_openai(cls, text: str, server: str, path: str) -> "Address":
         before, version, model = path.rpartition("v1/")
         if not version or not model:
-            raise ModelError(f"model {_show(text)!r} has no /v1/ before the model; {_EXPECTED}")
+            raise UnsuitableModelError(
+                f"model {_show(text)!r} has no /v1/ before the model; {_EXPECTED}"
+            )
         return cls(text, f"{server}/{before}v1/embeddings", model, ollama=False)
 
 

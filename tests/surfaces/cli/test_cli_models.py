@@ -6,6 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from tests.embedding.conftest import write_tiny_model
 from tests.hub import Hub
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, on_a_terminal
 
@@ -25,7 +26,12 @@ def hub() -> Generator[Hub]:
 def online(cli: Cli, scripted: Scripted, hub: Hub) -> Cli:
     """A command line that reaches the hub of this machine, and has a configuration."""
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
-    cli.env = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "", "TOOLSCRIPT_SEARCH_MODEL": MODEL}
+    cli.env = {
+        "HF_ENDPOINT": hub.url,
+        "HF_HUB_OFFLINE": "",
+        "TOOLSCRIPT_SEARCH_MODEL": MODEL,
+        "TOOLSCRIPT_SEARCH_TRUSTED_MODELS": f"other/model, {MODEL}",
+    }
     return cli
 
 
@@ -152,3 +158,68 @@ def test_a_gateway_downloads_the_model_before_it_is_ready(online: Cli, hub: Hub)
     assert found["results"][0]["toolId"] == "files__read_file"
     assert len(hub.asked) == asked
     assert url
+
+
+@pytest.mark.requirement("model:select")
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("nonsense", "is neither 'bundled', a folder that exists"),
+        ("./no-such-folder", "is neither 'bundled', a folder that exists"),
+        ("ollama:/mini", "is neither 'bundled', a folder that exists"),
+        ("ollama://127.0.0.1:x/mini", "is no address"),
+        ("stranger/mini", "set TOOLSCRIPT_SEARCH_TRUSTED_MODELS=stranger/mini"),
+        ("empty", "config.json cannot be read"),
+        ("vision", "wants the inputs pixels; expected input_ids"),
+    ],
+)
+def test_a_model_that_cannot_be_what_was_asked_ends_with_one_line(
+    cli: Cli, scripted: Scripted, model: str, said: str
+) -> None:
+    """model:select: exit code 2, and no other model answers in its place."""
+    cli.configure(files=scripted(READ_FILE))
+    if model in {"empty", "vision"}:
+        folder = cli.home / model
+        folder.mkdir(exist_ok=True)
+        if model == "vision":
+            sizes = {"hidden_size": 4, "max_position_embeddings": 64}
+            write_tiny_model(folder, ("pixels",), json.dumps(sizes))
+        model = str(folder)
+    done = cli(*QUERY, "--model", model)
+    assert done.returncode == 2
+    assert not done.stdout
+    [line] = done.stderr.splitlines()
+    assert said in line
+
+
+@pytest.mark.requirement("model:select", "model:bundled")
+def test_a_model_that_cannot_be_reached_is_stood_in_for(online: Cli, hub: Hub) -> None:
+    """model:select, model:bundled"""
+    online.env = {**online.env, "HF_ENDPOINT": "http://127.0.0.1:9"}
+    done = online(*QUERY)
+    assert done.returncode == 0
+    assert "using the bundled model" in done.stderr
+
+
+@pytest.mark.requirement("model:device")
+def test_a_command_logs_at_the_level_that_is_set(cli: Cli, scripted: Scripted) -> None:
+    """model:device: the device that the model runs on, at debug level."""
+    cli.configure(files=scripted(READ_FILE))
+    assert "runs on cpu" not in cli(*QUERY).stderr
+    done = cli(*QUERY, env={"TOOLSCRIPT_LOG_LEVEL": "debug"})
+    assert "runs on cpu (asked for: auto)" in done.stderr
+    done = cli(*QUERY, env={"TOOLSCRIPT_LOG_LEVEL": "loud"})
+    assert done.returncode == 2
+    assert "TOOLSCRIPT_LOG_LEVEL is 'loud'" in done.stderr
+
+
+@pytest.mark.requirement("model:table")
+def test_the_known_models_are_listed(cli: Cli) -> None:
+    """model:table: with size, parameters, published figure, pooling and use."""
+    shown = cli("models").stdout
+    row = next(line for line in shown.splitlines() if line.startswith("Xenova/bge-small-en-v1.5"))
+    assert row.split()[1:7] == ["34", "MB", "33.4M", "384", "51.68", "cls"]
+    rows = {each["name"]: each for each in cli.json("models")["models"]}
+    assert rows["all-mpnet-base-v2"]["dimensions"] == 768
+    assert rows["all-MiniLM-L6-v2"]["mteb"] is None
+    assert all(each["use"] and each["licence"] for each in rows.values())

@@ -9,7 +9,7 @@ import numpy as np
 
 from toolscript.embedding.base import CachedVector, Encoder, VectorCache, Vectors
 from toolscript.embedding.loader import LazyModel
-from toolscript.errors import DeviceError, ModelError, UnreachableError
+from toolscript.errors import ModelError, UnreachableError, UnsuitableModelError
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.semantic.calibration import Curves
@@ -90,7 +90,7 @@ class SemanticSignal:
             yield len(self._store.missing(documents))
         try:
             encoder = self.model.get().encoder
-        except DeviceError:  # the statistics and every search say so
+        except UnsuitableModelError:  # the statistics and every search say so
             return
         if encoder is None:
             return

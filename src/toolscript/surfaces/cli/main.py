@@ -22,12 +22,14 @@ _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 """NumPy's other threads go on using the processor for some 25 ms after each product, and a search
 has many small ones. With one thread it is as fast, and takes two thirds of the processor time."""
 
+_LOG_LEVEL = "TOOLSCRIPT_LOG_LEVEL"
 COMMANDS = {
     "setup": "Move the servers of your MCP clients into toolscript.",
     "search": "Find the tools for a task.",
     "list-servers": "List the configured servers.",
     "list-tools": "List every tool, or one server's.",
     "skills": "Find, list and add skills.",
+    "models": "List the embedding models that are known.",
     "describe": "Show what a tool does and takes.",
     "logs": "Show what a server has written in its log.",
     "restart": "Stop a server and start it anew.",
@@ -108,10 +110,12 @@ class _LazyGroup(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name not in _ASKING:
-            from toolscript.surfaces.server import logs  # noqa: PLC0415 - takes long to import
+        level = os.environ.get(_LOG_LEVEL, "").strip()
+        if level or cmd_name not in _ASKING:
+            from toolscript.config.settings import OPTION  # noqa: PLC0415 - takes long to import
+            from toolscript.surfaces.server import logs  # noqa: PLC0415 - the same
 
-            logs.set_up()
+            logs.set_up(OPTION["log_level"].parse(level or "warning", _LOG_LEVEL))
         module = _MODULES.get(cmd_name, f"{cmd_name}_command")
         name = _NAMES.get(cmd_name) or cmd_name.replace("-", "_")
         return getattr(import_module(f"toolscript.surfaces.cli.{module}"), name)

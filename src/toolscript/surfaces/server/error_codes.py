@@ -38,6 +38,7 @@ BRANCHES: dict[type[errors.ToolscriptError], ErrorCodes] = {
     errors.AccessError: ErrorCodes(401, outcome="denied"),
     errors.NotPermittedError: ErrorCodes(403, 1, INVALID_PARAMS, outcome="denied"),
     errors.ModelError: ErrorCodes(503),
+    errors.UnsuitableModelError: ErrorCodes(503, 2),
     errors.LlmError: ErrorCodes(502),
     errors.HeldError: ErrorCodes(403, 1, INVALID_PARAMS, "held"),
     errors.NotReadyError: ErrorCodes(503, outcome="not connected"),
