@@ -396,7 +396,7 @@ def test_every_door_says_why_a_held_tool_is_not_there(cli: Cli, listed: Path) ->
     both = cli("approve", "--server", "s", f"{name}@{each['digest']}")
     assert (both.returncode, "leave it out" in both.stderr) == (2, True)
     assert cli("approve", "--server", "s").stdout == f"approved: {name}\n"
-    assert cli("review").stdout == "nothing is held\n"
+    assert cli("review").stdout == "nothing waits for you\n"
     done = cli("call", name, '{"customer": "ada", "limit": 1}')
     assert done.returncode == 0, done.stderr
 

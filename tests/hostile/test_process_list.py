@@ -72,7 +72,7 @@ def door(cli: Cli, scripted: Scripted) -> Cli:
 
 
 def test_the_page_is_opened_without_its_link_in_an_argument(door: Cli) -> None:
-    done = browse(door, "ui")
+    done = browse(door, "gateway", "page")
     url = door.record()["url"]
     assert (done.returncode, done.stdout) == (0, f"opened {url} in your browser\n"), done.stderr
     noted = notes(door)
@@ -84,7 +84,7 @@ def test_the_page_is_opened_without_its_link_in_an_argument(door: Cli) -> None:
 
 
 def test_without_a_browser_the_link_is_printed(door: Cli) -> None:
-    done = browse(door, "ui", browser="false %s")
+    done = browse(door, "gateway", "page", browser="false %s")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{door.record()['url']}/ui/enter?code=")
 

@@ -94,7 +94,7 @@ def test_a_bridge_opens_the_gateway_to_no_other_user(here: Cli) -> None:
 @pytest.mark.requirement("http:others")
 def test_the_page_opens_the_gateway_to_no_other_user(here: Cli) -> None:
     assert here("search", "where").returncode == 0
-    assert here("ui", "--print").stdout.startswith("http://127.0.0.1:")
+    assert here("gateway", "page", "--print").stdout.startswith("http://127.0.0.1:")
     check_closed_to_others(here)
 
 

@@ -25,7 +25,7 @@ def replicas(tmp_path: Path, database_url: str) -> Generator[list[Flow]]:
             cli = Cli(home, env)
             cli.configure(files=scripted(READ_FILE))
             url = cli.start_gateway("--oauth")
-            link = cli("ui", "--print").stdout.strip()
+            link = cli("gateway", "page", "--print").stdout.strip()
             assert link.startswith(f"{PUBLIC}/ui/enter?code=")
             owner = Browser(url)
             assert owner.open(link.removeprefix(PUBLIC)).status == 303

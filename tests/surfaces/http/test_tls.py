@@ -44,7 +44,7 @@ def test_commands_of_the_owner_trust_the_certificate_of_the_record(
     assert re.fullmatch(r"https://127\.0\.0\.1:\d+", url)
     assert f"running at {url}" in cli("gateway", "status").stdout
     assert cli.json("list-servers")["servers"][0]["state"] == "ready"
-    assert cli("ui", "--print").stdout.startswith(f"{PUBLIC}/ui/enter?code=")
+    assert cli("gateway", "page", "--print").stdout.startswith(f"{PUBLIC}/ui/enter?code=")
 
 
 @pytest.mark.requirement("http:tls")
@@ -109,7 +109,7 @@ def test_other_clients_trust_an_issuer_of_ones_own_by_a_variable(
 @pytest.mark.requirement("http:tls")
 def test_the_cookie_of_the_page_is_for_https_alone(site: tuple[Cli, str, Path]) -> None:
     cli, url, issuer = site
-    path = cli("ui", "--print").stdout.strip().removeprefix(PUBLIC)
+    path = cli("gateway", "page", "--print").stdout.strip().removeprefix(PUBLIC)
     tls = ssl.create_default_context(cafile=issuer)
     connection = HTTPSConnection("localhost", urlsplit(url).port, context=tls)
     connection.request("GET", path)

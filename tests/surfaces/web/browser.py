@@ -142,8 +142,8 @@ class Browser:
         return self.open(path, "POST", urlencode(fields, doseq=True), **own)
 
     def log_in(self, cli: Cli, **env: str) -> "Browser":
-        """Opens the link of ``toolscript ui``."""
-        done = cli("ui", "--print", env=env)
+        """Opens the link of ``toolscript gateway page``."""
+        done = cli("gateway", "page", "--print", env=env)
         assert done.returncode == 0, done.stderr
         link = done.stdout.strip()
         assert link.startswith(self.url)

@@ -84,7 +84,7 @@ class Chromium:
             context.close()
 
     def log_in(self, link: str) -> None:
-        """Opens a link of ``toolscript ui``; the pages after this have its session."""
+        """Opens a link of ``toolscript gateway page``; the pages after this have its session."""
         context = self.browser.new_context()
         page = context.new_page()
         page.goto(link)

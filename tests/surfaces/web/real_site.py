@@ -125,7 +125,7 @@ def real_site(engine: Any, home: Path, entries: Mapping[str, Any]) -> Generator[
     url = cli.start_gateway()
     try:
         chromium = Chromium(engine, url)
-        chromium.log_in(_done(cli, "ui", "--print").strip())
+        chromium.log_in(_done(cli, "gateway", "page", "--print").strip())
         site = RealSite(cli, Browser(url).log_in(cli), chromium, home)
         _use(site)
         put(listed, _CHANGED)

@@ -76,7 +76,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tup
     url = cli.start_gateway()
     try:
         browser = Chromium(engine, url)
-        browser.log_in(cli("ui", "--print").stdout.strip())
+        browser.log_in(cli("gateway", "page", "--print").stdout.strip())
         visitor = Browser(url).log_in(cli)
         assert cli("call", "files__list_directory", '{"path": "."}').returncode == 0
         assert cli("call", "mail__send_mail", "{}").returncode == 0
@@ -253,7 +253,7 @@ def test_logging_in_by_a_link_and_out(site: tuple[Cli, Chromium]) -> None:
     assert cli("token", "create").returncode == 0
     try:
         known, browser.cookies = browser.cookies, []
-        link = cli("ui", "--print").stdout.strip().removeprefix(browser.url)
+        link = cli("gateway", "page", "--print").stdout.strip().removeprefix(browser.url)
         with browser.page(link, said="401") as page:
             assert page.url == f"{browser.url}/ui/"
             expect(page.get_by_role("contentinfo")).to_contain_text("You are the owner")
@@ -266,10 +266,10 @@ def test_logging_in_by_a_link_and_out(site: tuple[Cli, Chromium]) -> None:
 
 
 def test_a_file_leads_to_the_page(site: tuple[Cli, Chromium], tmp_path: Path) -> None:
-    """As ``toolscript ui`` has it: the link is in no argument of the browser."""
+    """As ``toolscript gateway page`` has it: the link is in no argument of the browser."""
     cli, browser = site
     known, browser.cookies = browser.cookies, []
-    link = cli("ui", "--print").stdout.strip()
+    link = cli("gateway", "page", "--print").stdout.strip()
     with browser.page() as page:
         page.goto(write_page(tmp_path, link).as_uri())
         page.wait_for_url(f"{browser.url}/ui/")
@@ -284,7 +284,7 @@ def test_a_file_leads_to_the_page(site: tuple[Cli, Chromium], tmp_path: Path) ->
 def hostile(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[Chromium]:
     with hostile_gateway(tmp_path_factory.mktemp("hostile")) as (cli, url):
         browser = Chromium(engine, url)
-        browser.log_in(cli("ui", "--print").stdout.strip())
+        browser.log_in(cli("gateway", "page", "--print").stdout.strip())
         yield browser
 
 

@@ -109,14 +109,14 @@ def test_with_a_token_the_page_asks_to_log_in(door: Cli) -> None:
     create_token(door)
     answer = browser(door).open("/ui/")
     assert answer.status == 401
-    assert "toolscript ui" in answer.page.one("main").text
+    assert "toolscript gateway page" in answer.page.one("main").text
     assert not answer.page.all("nav")
     assert browser(door).open("/ui/search.json").status == 401
 
 
 def test_a_link_becomes_a_cookie_once(door: Cli) -> None:
     door("token", "create")
-    link = door("ui", "--print").stdout.strip().removeprefix(door.record()["url"])
+    link = door("gateway", "page", "--print").stdout.strip().removeprefix(door.record()["url"])
     first, second = browser(door), browser(door)
     entered = first.open(link)
     cookie = entered.headers["set-cookie"]
@@ -150,7 +150,7 @@ def test_a_session_has_what_its_token_grants_and_ends_with_it(door: Cli) -> None
 
 def test_only_a_link_may_be_opened_from_elsewhere(door: Cli) -> None:
     door("token", "create")
-    link = door("ui", "--print").stdout.strip().removeprefix(door.record()["url"])
+    link = door("gateway", "page", "--print").stdout.strip().removeprefix(door.record()["url"])
     code = link.rpartition("=")[2]
     visitor = browser(door)
     led = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}
@@ -216,7 +216,7 @@ def test_links_and_sessions_are_few_and_short() -> None:
 
 def test_many_links_of_one_holder_end_nothing_of_another(door: Cli) -> None:
     owner = browser(door).log_in(door)
-    waiting = door("ui", "--print").stdout.strip().removeprefix(owner.url)
+    waiting = door("gateway", "page", "--print").stdout.strip().removeprefix(owner.url)
     for _ in range(260):
         answer = fetch(owner.url, "/ui/link", method="POST")
         assert browser(door).open(answer[1]["path"]).status == 303

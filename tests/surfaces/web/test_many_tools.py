@@ -132,7 +132,7 @@ def test_the_layout_holds(site: tuple[Cli, Browser], asked: list[str], size: str
     cli, _ = site
     with launched() as engine:
         browser = Chromium(engine, site[1].url)
-        browser.log_in(cli("ui", "--print").stdout.strip())
+        browser.log_in(cli("gateway", "page", "--print").stdout.strip())
         with browser.page("/ui/servers", size) as page:
             for name in asked[::8]:
                 question = quote(name.partition("__")[2])

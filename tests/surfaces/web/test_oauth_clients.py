@@ -129,7 +129,7 @@ def site(
         until(lambda: cli.records, "the gateway listens")
         try:
             browser = Chromium(engine, cli.record()["url"])
-            browser.log_in(cli("ui", "--print").stdout.strip())
+            browser.log_in(cli("gateway", "page", "--print").stdout.strip())
             yield cli, browser
         finally:
             stop_all([cli.record()["pid"]])
@@ -255,7 +255,7 @@ def test_it_logs_in_over_https_at_the_public_address(tmp_path: Path, engine: Any
     url = cli.start_gateway("--oauth")
     try:
         with https_proxy(tmp_path, port, url.removeprefix("http://")) as certificate:
-            link = cli("ui", "--print").stdout.strip()
+            link = cli("gateway", "page", "--print").stdout.strip()
             assert link.startswith(f"{public}/ui/enter?code=")
             context = engine.new_context(ignore_https_errors=True)
             page: Page = context.new_page()

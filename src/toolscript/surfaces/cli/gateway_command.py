@@ -1,4 +1,4 @@
-"""``toolscript gateway start|status|stop``."""
+"""``toolscript gateway start|status|stop``; it has `page`, too."""
 
 import contextlib
 import os
@@ -21,6 +21,7 @@ from toolscript.surfaces.cli.connect import (
 from toolscript.surfaces.cli.gateway_starter import STOP_TIMEOUT_S, BackgroundGateway
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
+from toolscript.surfaces.cli.page_command import page
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.text.display import counted
@@ -38,6 +39,9 @@ _EXIT_S = 1.0
 @click.group()
 def gateway() -> None:
     """Run a gateway that keeps servers connected and the index in memory."""
+
+
+gateway.add_command(page)
 
 
 @gateway.command()

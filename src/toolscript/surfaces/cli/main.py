@@ -35,10 +35,9 @@ COMMANDS = {
     "restart": "Stop a server and start it anew.",
     "get-types": "Print a typed client of the tools.",
     "call": "Call a tool.",
-    "review": "Show the tools whose definitions wait for approval.",
-    "approve": "Approve held tools.",
-    "reject": "Reject held tools.",
-    "pending": "Show and answer the calls that wait for you.",
+    "review": "Show the tools and calls that wait for your approval.",
+    "approve": "Approve tools and calls that wait.",
+    "reject": "Reject tools and calls that wait.",
     "permissions": "Show the rules about calls, and take back answers.",
     "ask": "Let a language model answer with your tools.",
     "mcp": "Serve an MCP client over standard input and output.",
@@ -57,8 +56,7 @@ COMMANDS = {
     "database": "Manage the database that several gateways share.",
     "exec": "Run a script that can only call tools.",
     "graph": "Show and fill the graph of tools used together.",
-    "gateway": "Start, inspect and stop the gateway.",
-    "ui": "Open the gateway's page in a browser.",
+    "gateway": "Start, inspect and stop the gateway, and open its page.",
 }
 """Each command's summary."""
 _MODULES = {
@@ -70,7 +68,6 @@ _MODULES = {
     "restart": "detail_commands",
     "approve": "review_command",
     "reject": "review_command",
-    "permissions": "pending_command",
     "remove": "add_command",
     "disable": "enable_command",
 }
@@ -84,6 +81,7 @@ _MEANT: dict[str, list[str]] = {
     "start": ["gateway start"],
     "stop": ["gateway stop"],
     "status": ["gateway status", "doctor"],
+    "page": ["gateway page"],
     "log": ["logs", "activity"],
     "login": ["auth"],
     "tools": ["list-tools"],

@@ -211,7 +211,9 @@ def given(request: Request, name: str) -> str | None:
 def check_owner(request: Request) -> None:
     """Raises `DeniedError` for a caller who may not decide for the gateway's owner."""
     if not access_of(request).grant.is_owner:
-        raise DeniedError("only the gateway's owner may do this; open the page with: toolscript ui")
+        raise DeniedError(
+            "only the gateway's owner may do this; open the page with: toolscript gateway page"
+        )
 
 
 def redirect(path: str) -> Response:

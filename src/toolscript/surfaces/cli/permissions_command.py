@@ -1,47 +1,14 @@
-"""``toolscript pending`` and ``toolscript permissions``."""
+"""``toolscript permissions``."""
 
 import json
 from typing import Any
 
 import click
 
-from toolscript.surfaces.cli import approval_prompt
-from toolscript.surfaces.cli.connect import connected, gateway
+from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import class_label, print_answer, print_json
+from toolscript.surfaces.cli.output import print_answer
 from toolscript.text.display import printable
-from toolscript.text.wire_constants import ANSWERS
-
-
-@click.command()
-@click.argument("identifier", metavar="[ID]", required=False)
-@click.argument("answer", type=click.Choice(ANSWERS), required=False)
-@output_option
-@settings_options("config", "data_dir")
-def pending(identifier: str | None, answer: str | None, output: str, **flags: Any) -> None:
-    """Show the calls that wait for you; with ID and an ANSWER, answer one.
-
-    once allows this call, session all calls of the tool in the same session,
-    server those of its server's tools, too, always every later call. Whatever is
-    not answered in time is refused.
-    """
-    client = gateway(flags)
-    if identifier is not None:
-        if answer is None:
-            raise click.UsageError("say how to answer: once, session, server, always or no")
-        done = approval_prompt.answer(client, identifier, answer)
-        if output == "json":
-            print_json(done)
-        else:
-            click.echo(printable(f"{done['call']['toolId']}: {answer}"))
-        return
-    found = client.get("/pending")
-    rows = [
-        [c["id"], c["toolId"], class_label(c), c["holder"], c["since"], c["arguments"]]
-        for c in found["pending"]
-    ]
-    header = ["Id", "Tool", "Class", "Caller", "Since (UTC)", "Arguments"]
-    print_answer(found, output, header, rows, empty="no call waits for you")
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``toolscript ui``: opens the page in a browser."""
+"""``toolscript gateway page``: opens the page in a browser."""
 
 import time
 from typing import Any
@@ -21,8 +21,8 @@ _POLL_S = 0.2
 @click.command()
 @click.option("--print", "print_only", is_flag=True, help="Print the link, and open nothing.")
 @settings_options("profile", "config", "data_dir")
-def ui(print_only: bool, **flags: Any) -> None:
-    """Open the page of the gateway in a browser; start the gateway if none runs.
+def page(print_only: bool, **flags: Any) -> None:
+    """Open the gateway's page in a browser; start a gateway if none runs.
 
     The link works once, within two minutes. Who opens it may do what you may:
     everything, or what TOOLSCRIPT_GATEWAY_TOKEN grants.
