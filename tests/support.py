@@ -54,6 +54,8 @@ PATIENCE_S = 60.0
 FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
 """No model: for tests in which finding a tool by its name is enough."""
 
+FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
+"""A command that starts the one that follows it with so many."""
 NO_HUB = {"TOOLSCRIPT_SEARCH_MODEL": "bundled", "HF_HUB_OFFLINE": "1"}
 """Nothing is downloaded: what a test does not ask for does not reach for the network."""
 

@@ -9,6 +9,7 @@ Questions are embedded beforehand: that is the same for any number of tools.
 """
 
 import argparse
+import ctypes
 import os
 import statistics
 import sys
@@ -32,7 +33,7 @@ from toolscript.embedding.base import CachedVector
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.surfaces.server.process_memory import limit_heap, release_heap
+from toolscript.surfaces.server.process_memory import keep_heap_small
 from toolscript.types import Document, SearchRequest
 
 FIRST = 10
@@ -82,7 +83,7 @@ def _apart(work: Callable[..., Figures], *arguments: Any) -> Figures:
 
 
 def _measure(options: argparse.Namespace, size: int) -> Figures:
-    limit_heap()  # as a gateway does
+    keep_heap_small()  # as a gateway does
     catalogue = Catalogue(options.data, options.vectors)
     documents: list[Document] = []
     vectors: dict[str, CachedVector] = {}
@@ -145,7 +146,8 @@ def _seconds(work: Work) -> float:
 
 
 def _rss_mb() -> float:
-    release_heap()  # as a gateway does twice a minute
+    with suppress(OSError, AttributeError):  # there are other systems, and libraries
+        ctypes.CDLL(None).malloc_trim(0)  # as a gateway does twice a minute
     with suppress(OSError):
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))

@@ -1,25 +1,31 @@
 """The files of ``deploy/``, taken apart for the tests."""
 
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from tests.docs.pages import Mention, check_command
-from tests.support import ROOT
+from tests.support import ROOT, fetch, until
 from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.http.probe_routes import ENDPOINTS
 
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = DEPLOY / "Dockerfile"
 COMPOSE = DEPLOY / "compose.yaml"
+CADDY = Path(sys.executable).parent / "caddy"
+CADDYFILE = DEPLOY / "Caddyfile"
 CHART = DEPLOY / "helm" / "toolscript"
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 USER = 65532
@@ -78,3 +84,33 @@ def stages() -> dict[str, list[Instruction]]:
 def compose() -> dict[str, Any]:
     """The compose file, its anchors resolved."""
     return yaml.safe_load(COMPOSE.read_text("utf-8"))
+
+
+@contextmanager
+def balancer(home: Path, *urls: str) -> Generator[str]:
+    """The balancer before these gateways, as soon as it sends requests to one: its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "ADDRESS": "127.0.0.1",
+        "PORT": str(port),
+        "GATEWAYS": " ".join(urlsplit(url).netloc for url in urls),
+    }
+    command = [CADDY, "run", "--adapter", "caddyfile", "--config", CADDYFILE]
+    with (home / "caddy.log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, cwd=home, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        until(lambda: listens(port) and fetch(url, "/ready")[0] == 200, "the balancer is up")
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0

@@ -1,20 +1,20 @@
 """The balancer of the compose file, a real one, before real gateways."""
 
-import os
 import socket
 import subprocess
 import sys
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.deploy.shipped import DEPLOY, program
+from tests.deploy.shipped import CADDYFILE, balancer, program
 from tests.support import (
+    FEW_DESCRIPTORS,
     FUZZY,
     READ_FILE,
     Cli,
@@ -29,8 +29,6 @@ from tests.support import (
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="PyPI has no Caddy for Windows")
-CADDY = Path(sys.executable).parent / "caddy"
-CADDYFILE = DEPLOY / "Caddyfile"
 REQUESTS = 20
 HANG = tool("hang", "Wait for ever", annotations={"destructiveHint": False})
 
@@ -70,36 +68,6 @@ def gateways(tmp_path: Path, no_process_left: None) -> Generator[list[Gateway]]:
     made = [Gateway(tmp_path / name) for name in ("one", "two")]
     yield made
     stop_all(each.pid for each in made if each.cli.records)
-
-
-@contextmanager
-def balancer(home: Path, *urls: str) -> Generator[str]:
-    """The balancer before these gateways, as soon as it sends requests to one: its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "ADDRESS": "127.0.0.1",
-        "PORT": str(port),
-        "GATEWAYS": " ".join(urlsplit(url).netloc for url in urls),
-    }
-    command = [CADDY, "run", "--adapter", "caddyfile", "--config", CADDYFILE]
-    with (home / "caddy.log").open("w") as log:
-        process = subprocess.Popen(command, env=environment, cwd=home, stdout=log, stderr=log)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: listens(port) and fetch(url, "/ready")[0] == 200, "the balancer is up")
-        yield url
-    finally:
-        process.kill()
-        process.wait()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as asking:
-        return asking.connect_ex(("127.0.0.1", port)) == 0
 
 
 def served_by(url: str) -> list[int]:
@@ -169,3 +137,17 @@ def test_a_call_that_a_gateway_has_received_is_not_made_again(
         assert call.result()[0] == 502
         assert [each.calls for each in gateways if each is not called] == [0]
         assert set(served_by(url)) == pids - {called.pid}
+
+
+@pytest.mark.requirement("deploy:compose")
+def test_half_requests_reach_no_gateway(gateways: list[Gateway], tmp_path: Path) -> None:
+    """More than a gateway has room for: the others are answered."""
+    gateway = gateways[0]
+    gateway.cli.configure(files=gateway.entry)
+    gateway.cli.behind(FEW_DESCRIPTORS, "gateway", "start", "--port", "0")
+    with balancer(tmp_path, gateway.url) as url, ExitStack() as stack:
+        parts = urlsplit(url)
+        for _ in range(300):
+            made = socket.create_connection((parts.hostname, parts.port), 30)
+            stack.enter_context(made).sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        assert set(served_by(url)) == {gateway.pid}

@@ -12,14 +12,16 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from tests.deploy.shipped import balancer
 from tests.endurance.effort import Effort
 from tests.endurance.observed import MIB, observed, resident_mib
 from tests.gateways import JSON, Started, configure, gateway, scripted
+from tests.support import FEW_DESCRIPTORS
 from toolscript.config.access_tokens import TokenStore
 from toolscript.surfaces.mcp.session_limit import MAX_SESSIONS
 from toolscript.types import EVERYTHING, Grant, PermissionRule
@@ -30,7 +32,6 @@ _HEAD = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 _POST = _HEAD.replace(b"GET /health", b"POST /message") + b"Content-Type: application/json\r\n"
 _CHUNKED = _POST + b"Transfer-Encoding: chunked\r\n\r\n"
 _ACCEPT = {**JSON, "Accept": "application/json, text/event-stream"}
-_LIMITED = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
 _MODEL = {"TOOLSCRIPT_SEARCH_MODEL": "bundled"}
 _TOOLS = [
     {"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
@@ -106,11 +107,14 @@ def test_m4_begun_heads_are_bounded(started: Started, effort: Effort) -> None:
 # M5
 
 
-@pytest.mark.long  # the usual run has `test_m5_half_requests_of_all_descriptors_keep_nobody_out`
+@pytest.mark.long  # the usual run has `test_half_requests_reach_no_gateway`
 def test_m5_half_requests_keep_nobody_out(folder: Path) -> None:
-    """With 256 descriptors, and half requests for 15 seconds."""
-    with gateway(folder, wrap=_LIMITED, **_MODEL) as started:
-        until, number = time.monotonic() + 15, 0
+    """With 256 descriptors, and half requests for 15 seconds, which the shipped balancer keeps."""
+    with (
+        gateway(folder, wrap=FEW_DESCRIPTORS, **_MODEL) as alone,
+        balancer(folder, alone.url) as url,
+    ):
+        started, until, number = replace(alone, url=url), time.monotonic() + 15, 0
         with observed(started) as seen, ExitStack() as stack:
             while time.monotonic() < until:
                 with suppress(OSError):
@@ -122,15 +126,26 @@ def test_m5_half_requests_keep_nobody_out(folder: Path) -> None:
     assert not seen.unanswered, str(seen)
 
 
-def is_timed_out(connection: socket.socket) -> bool:
-    """Whether the gateway has ended a request that did not come to an end."""
+@pytest.mark.long
+def test_m5_the_balancer_ends_half_requests(folder: Path) -> None:
+    with (
+        gateway(folder, **_MODEL) as alone,
+        balancer(folder, alone.url) as url,
+        replace(alone, url=url).connect() as connection,
+    ):
+        connection.sendall(_HEAD)
+        assert not connection.recv(1)
+
+
+def is_refused(connection: socket.socket) -> bool:
+    """Whether the gateway has refused a request that did not come to an end."""
     try:
-        return connection.recv(100).startswith(b"HTTP/1.1 408 ")
+        return connection.recv(100).startswith(b"HTTP/1.1 400 ")
     except OSError:
         return False
 
 
-@pytest.mark.long  # the usual run has `test_m5_a_request_that_does_not_come_to_an_end_is_ended`
+@pytest.mark.long  # the usual run has `test_a_body_has_to_arrive_in_time`
 def test_m5_slow_bodies_end_within_a_minute(started: Started) -> None:
     """A byte now and then helps nobody."""
     begun = time.monotonic()
@@ -143,7 +158,7 @@ def test_m5_slow_bodies_end_within_a_minute(started: Started) -> None:
                 with suppress(OSError):
                     connection.sendall(b" ")
             time.sleep(5)
-        assert all(is_timed_out(connection) for connection in slow)
+        assert all(is_refused(connection) for connection in slow)
     assert time.monotonic() - begun < 90
     assert not seen.unanswered, str(seen)
 
@@ -246,19 +261,28 @@ def send(stack: ExitStack, gateway: Started, head: str, body: bytes) -> None:
 
 
 @pytest.mark.long
-def test_a4_a_crowd_takes_no_more_than_is_promised(folder: Path, effort: Effort) -> None:
+@pytest.mark.parametrize("shipped", [False, True], ids=["alone", "balancer"])
+def test_a4_a_crowd_takes_no_more_than_is_promised(
+    folder: Path,
+    effort: Effort,
+    shipped: bool,  # noqa: FBT001 - of the table
+) -> None:
     """Streams, waiting calls, links and large forms; twice, since memory must not stay taken."""
-    with gateway(folder, **_MODEL) as started:
+    with ExitStack() as stack:
+        started = stack.enter_context(gateway(folder, **_MODEL))
         store = token_store(folder)
         grant = Grant(servers=("s",), permissions=(PermissionRule("s__edit", "ask"),))
         tokens = [store.create(grant)[1] for _ in range(_BEARERS)]
+        if shipped:
+            started = replace(started, url=stack.enter_context(balancer(folder, started.url)))
         for _ in range(2):
-            crowd(started, tokens, effort)
+            print(crowd(started, tokens, effort))  # noqa: T201 - the figures, with -s
             time.sleep(35)  # the heap is released twice a minute
+            print(f"later: {resident_mib(started.pid):.0f} MiB")  # noqa: T201 - the same
 
 
-def crowd(started: Started, tokens: list[str], effort: Effort) -> None:
-    """Opens everything at once, and checks what is promised."""
+def crowd(started: Started, tokens: list[str], effort: Effort) -> str:
+    """Opens everything at once, and checks what is promised; returns the figures."""
     owner = Owner(started)
     worker = threading.Thread(target=owner.work)
     worker.start()
@@ -286,3 +310,4 @@ def crowd(started: Started, tokens: list[str], effort: Effort) -> None:
     assert not owner.refused
     assert not seen.unanswered, str(seen)
     assert seen.grown_mib <= _CROWD_MIB, (str(seen), resident_mib(started.pid))
+    return f"{seen}; the owner: {owner.served} answers"

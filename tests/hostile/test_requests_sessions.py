@@ -245,7 +245,6 @@ def test_m7_a_request_ends_with_its_holder() -> None:
     async def scene() -> None:
         guard = OriginGuard(
             endless,
-            hosts=("127.0.0.1",),
             admit=lambda _: Access(EVERYTHING, "ana"),
             revocations=revocations,
             refusals=Refusals(),

@@ -322,9 +322,8 @@ def test_bodies_and_bounds_that_cannot_be_read_are_told_plainly(gateway: Gateway
 )
 def test_a_foreign_host_is_refused(gateway: Gateway, host: str) -> None:
     """http:others: no web page reaches the gateway by way of a name of its own."""
-    status, value = fetch(gateway.url, "/health", headers={"Host": host})
-    assert status == 400
-    assert f"the host '{host}' is not this gateway's" in value["error"]
+    answer = fetch(gateway.url, "/health", headers={"Host": host})
+    assert answer == (400, "Invalid host header")
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_unfinished_lines_count_with_all_bodies() -> None:
 @pytest.mark.parametrize(("length", "status"), [(16, 200), (17, 503)])
 def test_a_small_request_is_served_while_large_ones_fill_the_room(length: int, status: int) -> None:
     limit = BodyLimit(read, BodyBounds(all_bytes=50_000))
-    limit.count(50_000)
+    limit.under_way = 50_000
     sent: list[Any] = []
 
     async def receive() -> Message:
@@ -135,9 +135,28 @@ def test_a_small_request_is_served_while_large_ones_fill_the_room(length: int, s
     assert sent[0]["status"] == status
 
 
+@pytest.mark.parametrize("begun", [[PIECE], []])
+def test_a_body_has_to_arrive_in_time(begun: list[bytes]) -> None:
+    limit = BodyLimit(read, BodyBounds(seconds=0.01))
+    sent: list[Any] = []
+
+    async def receive() -> Message:
+        if not begun:
+            await anyio.sleep_forever()
+        return {"type": "http.request", "body": begun.pop(), "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    anyio.run(limit, POST, receive, send)
+    assert sent[0]["status"] == 400
+    assert b"did not arrive within" in sent[1]["body"]
+    assert limit.under_way == 0
+
+
 def test_a_line_has_to_arrive_in_time() -> None:
     """A stream without an unfinished line may be silent for as long as it likes."""
-    check = check_of(BodyBounds(line_s=0.01))
+    check = check_of(BodyBounds(seconds=0.01))
     assert check(PIECE)
     assert check(PIECE + b"\n" + PIECE)
     assert not check(PIECE + b"\n")

@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support import FUZZY, READ_FILE, Cli, Scripted
 
-MAPS = Path("/proc/self/maps")
 GATEWAY = """
 import gc, os, signal, sys, threading, time
 from toolscript.config.settings import load_settings
@@ -46,34 +44,6 @@ def test_the_collector_does_not_look_through_what_a_gateway_begins_with(tmp_path
     assert nothing == 0
     assert started > 10_000
     assert ready > started
-
-
-@pytest.mark.skipif(not MAPS.exists(), reason="needs Linux")
-def test_a_gateway_does_not_load_the_framework_of_the_sdk(cli: Cli, scripted: Scripted) -> None:
-    """The SDK's framework for servers is not used, and brings cryptography, which is large."""
-    # With a variable of the interpreter's, it is no fork of a process that has imported it.
-    cli.env = {**FUZZY, "PYTHONNOUSERSITE": "1"}
-    cli.configure(files=scripted(READ_FILE))
-    cli("gateway", "start", "--port", "0")
-    mapped = Path(f"/proc/{cli.record()['pid']}/maps").read_text("utf-8")
-    assert "/pydantic_core/" in mapped  # the SDK itself is there
-    assert "/cryptography/" not in mapped
-
-
-def test_what_stands_in_for_the_framework_has_every_name_and_module() -> None:
-    """Another version of the SDK may import more of the framework than this one."""
-    program = """
-from toolscript.surfaces.server.process_memory import skip_sdk_framework
-skip_sdk_framework()
-from mcp.server import MCPServer
-from mcp.server.mcpserver import AnyName
-from mcp.server.mcpserver.context import Context
-print(MCPServer.__name__, AnyName.__name__, Context.__name__)
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ran.stdout == "MCPServer AnyName Context\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the allocator is another")

@@ -91,11 +91,9 @@ def _serve_alone(settings: Settings) -> None:
     import anyio  # noqa: PLC0415 - only this needs the server and all below it
 
     from toolscript import bootstrap  # noqa: PLC0415 - the same
-    from toolscript.surfaces.server import process_memory  # noqa: PLC0415 - the same
-
-    process_memory.skip_sdk_framework()
     from toolscript.surfaces.mcp.request_context import Exposure  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415 - the same
+    from toolscript.surfaces.server import process_memory  # noqa: PLC0415 - the same
     from toolscript.types import owned  # noqa: PLC0415 - the same
 
     process_memory.keep_heap_small()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import FrameType
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -35,11 +35,7 @@ from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.garbage_collection import collect_as_usual
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments
-from toolscript.surfaces.server.process_memory import (
-    freeze_gc,
-    keep_heap_small,
-    skip_sdk_framework,
-)
+from toolscript.surfaces.server.process_memory import freeze_gc, keep_heap_small
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.signals import end_signals
 from toolscript.version import __version__
@@ -55,6 +51,11 @@ _NO_TRACING = (
 _PUBLIC = re.compile(r"(?:https://[a-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::\d{1,5})?")
 _STREAMS_S = 2
 """The same for streams that clients only read."""
+_MAX_CONNECTIONS = 1_000
+"""With more of them, or of half of the file descriptors, uvicorn answers 503."""
+_MAX_HEAD_BYTES = 64 * 1024
+_MAX_DESCRIPTORS = 4096
+"""More than 1,000 connections and 500 servers need."""
 
 
 def serve(
@@ -84,7 +85,6 @@ def serve(
     logs.set_up(settings.server.log_level, settings.server.log_format)
     collect_as_usual()
     keep_heap_small()
-    skip_sdk_framework()
     config = load(settings.paths)
     certificate = ""
     if settings.server.tls_cert or settings.server.tls_key:
@@ -193,19 +193,23 @@ def _oauth_server(settings: Settings, config: Config, server: OAuthServer) -> OA
     return server
 
 
-def _bounds() -> dict[str, Any]:
-    """Returns uvicorn's limits; half of the file descriptors stay for servers and files."""
+def _raise_descriptor_limit() -> int:
+    """Raises the soft limit of open files as far as is useful, and returns it.
+
+    Programs that the gateway starts inherit it, so it is not raised further.
+    """
     try:
-        from toolscript.surfaces.server import connection_limits  # noqa: PLC0415 - see below
-    except ImportError:  # Windows has no limit of descriptors
-        return {}
-    descriptors = connection_limits.raise_descriptor_limit()
-    room = connection_limits.Connections(min(connection_limits.MAX_CONNECTIONS, descriptors // 2))
-    return {
-        "http": connection_limits.protocol_factory(room),
-        "limit_concurrency": room.limit + 1,
-        "backlog": descriptors // 4,
-    }
+        import resource  # noqa: PLC0415 - Windows has none, and no such limit
+    except ImportError:
+        return _MAX_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    with suppress(OSError, ValueError):  # a system that allows less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
 
 
 class _Server(uvicorn.Server):
@@ -220,7 +224,9 @@ class _Server(uvicorn.Server):
     ) -> None:
         config = uvicorn.Config(
             asgi,
-            **_bounds(),
+            http="h11",  # httptools has no limit of heads
+            h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+            limit_concurrency=min(_MAX_CONNECTIONS, _raise_descriptor_limit() // 2),
             ws="none",
             log_config=None,
             access_log=False,

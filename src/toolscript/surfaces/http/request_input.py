@@ -29,15 +29,15 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True)
 class BodyBounds:
-    """The bounds of the bodies of requests."""
+    """The bounds of the bodies of requests, and of each message of a stream."""
 
     body_bytes: int = 4 * 1024 * 1024
     all_bytes: int = 64 * 1024 * 1024
     """Bytes of all requests together that are under way."""
     brackets: int = 200_000
     """Each may begin an object or a list, which takes much more memory and time than its bytes."""
-    line_s: float = 60.0
-    """Seconds that a message of a stream may take, as the body of a request may."""
+    seconds: float = 60.0
+    """How long one may take to arrive."""
 
 
 BODY_BOUNDS = BodyBounds()
@@ -46,129 +46,120 @@ BODY_BOUNDS = BodyBounds()
 class BodyLimit:
     """Reads the body of a POST before its route runs, and refuses one that exceeds a bound.
 
-    The bounds are on the length and the brackets of one body, and on the length of all together.
-    A stream of messages has bounds of its own. A path or a parameter with a NUL character, which a
-    database takes in no text, is refused.
+    Of a stream of messages it bounds each message. A path or a parameter with a NUL character,
+    which a database takes in no text, is refused.
     """
 
     def __init__(self, app: ASGIApp, bounds: BodyBounds = BODY_BOUNDS) -> None:
         self.bounds = bounds
+        self.under_way = 0
+        """Bytes of all bodies, and of all messages of streams that are not complete yet."""
         self._app = app
-        self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
+        app = self._app
         if scope["type"] == "http" and (
             "\0" in scope["path"] or b"\0" in unquote_to_bytes(scope.get("query_string", b""))
         ):
-            problem = InputError("a parameter has a NUL character (%00); ask without it")
-            await error_response(problem)(scope, receive, send)
-            return
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
-            return
-        if is_stream(scope["path"]):
-            lines = _LineLimit(self, receive)
-            try:
-                await self._app(scope, lines.receive, send)
-            finally:
-                self.count(-lines.length)
-            return
-        data, app, length = bytearray(), self._app, 0
-        # Everybody may send one to the routes of OAuth.
-        limit = SMALL_BODY_BYTES if scope["path"].startswith("/oauth/") else self.bounds.body_bytes
+            app = error_response(
+                InputError("a parameter has a NUL character (%00); ask without it")
+            )
+        elif scope["type"] == "http" and scope["method"] == "POST":
+            app = self._answer_post
+        await app(scope, receive, send)
+
+    async def _answer_post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app, path = self._app, scope["path"]
+        # Everybody may send a body to the routes of OAuth.
+        limit = SMALL_BODY_BYTES if path.startswith("/oauth/") else self.bounds.body_bytes
+        body = _ArrivingBody(self, receive, limit)
         try:
+            if is_stream(path):
+                await app(scope, body.receive_line, send)
+                return
             try:
-                await self._read(data, receive, limit)
-                receive = _replay(bytes(data), receive)
+                receive = _replay(await body.read(), receive)
             except ClientDisconnect:
                 return
             except ToolscriptError as problem:
                 app = error_response(problem)
-            finally:  # also if the request is cancelled
-                length = len(data)
-            data.clear()
             await app(scope, receive, send)
-        finally:
-            self._bytes -= length
+        finally:  # also if the request is cancelled
+            body.forget()
 
-    async def _read(self, data: bytearray, receive: Receive, limit: int) -> None:
-        more, brackets = True, 0
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            piece: bytes = message.get("body", b"")
-            more = message.get("more_body", False)
-            data += piece
-            self.count(len(piece))
-            brackets += piece.count(b"[") + piece.count(b"{")
-            self.check(len(data), brackets, limit)
 
-    def count(self, length: int) -> None:
-        """Adds to the bytes of all bodies together."""
-        self._bytes += length
+class _ArrivingBody:
+    """Receives the body of a request, or the messages of a stream, a line each.
 
-    def check(self, length: int, brackets: int, limit: int) -> None:
-        """Raises `InputError` or `NotReadyError` for a body, or all together, beyond a bound."""
-        bounds = self.bounds
-        if length > limit:
-            what = f"the body is too long; at most {limit} bytes are read"
-            raise InputError(what)
-        if brackets > bounds.brackets:
+    Args:
+        owner: Has the bounds, and counts the bytes of all.
+        receive: Receives the request.
+        limit: The most bytes of the body, or of a line.
+    """
+
+    def __init__(self, owner: BodyLimit, receive: Receive, limit: int) -> None:
+        self._owner = owner
+        self._receive = receive
+        self._limit = limit
+        self._deadline = math.inf
+        self._length = self._brackets = 0
+
+    async def read(self) -> bytes:
+        """Returns the whole body; raises `InputError` or `NotReadyError` beyond a bound."""
+        data, more = bytearray(), True
+        with anyio.move_on_after(self._owner.bounds.seconds):
+            while more:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                piece: bytes = message.get("body", b"")
+                more = message.get("more_body", False)
+                self._count(piece)
+                data += piece
+            return bytes(data)
+        raise self._late()
+
+    async def receive_line(self) -> Message:
+        """Returns the next message of ASGI: a disconnect if a line exceeds a bound."""
+        try:
+            with anyio.CancelScope(deadline=self._deadline):
+                message = await self._receive()
+                complete, newline, begun = message.get("body", b"").rpartition(b"\n")
+                self._count(complete)
+                if newline:
+                    self.forget()
+                self._count(begun)
+                return message
+            raise self._late()
+        except ToolscriptError as problem:
+            log.warning("a client's stream ends: %s", problem)
+            return {"type": "http.disconnect"}
+
+    def forget(self) -> None:
+        """Counts the bytes that have arrived no more."""
+        self._owner.under_way -= self._length
+        self._length = self._brackets = 0
+        self._deadline = math.inf
+
+    def _count(self, piece: bytes) -> None:
+        bounds = self._owner.bounds
+        if piece and not self._length:
+            self._deadline = anyio.current_time() + bounds.seconds
+        self._length += len(piece)
+        self._brackets += piece.count(b"[") + piece.count(b"{")
+        self._owner.under_way += len(piece)
+        if self._length > self._limit:
+            raise InputError(f"the body is too long; at most {self._limit} bytes are read")
+        if self._brackets > bounds.brackets:
             what = f"the body has too many brackets; at most {bounds.brackets} are read"
             raise InputError(what)
-        if self._bytes > bounds.all_bytes and length > SMALL_BODY_BYTES:
+        if self._owner.under_way > bounds.all_bytes and self._length > SMALL_BODY_BYTES:
             what = "requests with much in them are under way already; try again in a moment"
             raise NotReadyError(what)
 
-
-class _LineLimit:
-    """Receives one stream, and ends it for a line that is too long or does not arrive in time.
-
-    Args:
-        limit: Has the bounds.
-        receive: Receives the stream.
-    """
-
-    def __init__(self, limit: BodyLimit, receive: Receive) -> None:
-        self._limit = limit
-        self._receive = receive
-        self._deadline = math.inf
-        self._brackets = 0
-        self.length = 0
-        """Bytes of the line that is not complete yet."""
-
-    async def receive(self) -> Message:
-        """Returns the next message of ASGI: a disconnect when a bound is exceeded."""
-        with anyio.CancelScope(deadline=self._deadline):
-            message = await self._receive()
-            try:
-                self._count(message.get("body", b""))
-            except ToolscriptError as problem:
-                return _disconnect(str(problem))
-            return message
-        return _disconnect(f"a message did not arrive within {self._limit.bounds.line_s:g} s")
-
-    def _count(self, piece: bytes) -> None:
-        self._brackets += piece.count(b"[") + piece.count(b"{")
-        begun = len(piece) - piece.rfind(b"\n") - 1
-        is_new = b"\n" in piece
-        before = 0 if is_new else self.length
-        self._limit.count(before + begun - self.length)
-        self.length = before + begun
-        self._limit.check(self.length, self._brackets, self._limit.bounds.body_bytes)
-        if is_new:
-            self._brackets = piece.count(b"[", -begun) + piece.count(b"{", -begun) if begun else 0
-        if not self.length:
-            self._deadline = math.inf
-        elif is_new or self._deadline == math.inf:
-            self._deadline = anyio.current_time() + self._limit.bounds.line_s
-
-
-def _disconnect(problem: str) -> Message:
-    log.warning("a client's stream ends: %s", problem)
-    return {"type": "http.disconnect"}
+    def _late(self) -> InputError:
+        return InputError(f"the body did not arrive within {self._owner.bounds.seconds:g} s")
 
 
 def _replay(data: bytes, receive: Receive) -> Receive:

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -55,6 +56,7 @@ from toolscript.surfaces.mcp.session_ids import LatestSessions, SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
+    ANY_HOST,
     HEALTH,
     PROBES,
     Access,
@@ -163,9 +165,11 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         lifespan=lifespan,
         middleware=[
             Middleware(RequestLogMiddleware, stats=stats),
+            # The name of a page's domain that points at this address is refused: DNS rebinding.
+            Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
             Middleware(
                 OriginGuard,
-                hosts=hosts,
+                is_behind_proxy=hosts == ANY_HOST,
                 admit=admit,
                 revocations=revocations,
                 refusals=refusals,

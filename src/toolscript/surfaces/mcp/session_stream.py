@@ -48,7 +48,8 @@ class SessionStream:
             wrong = refusal(400, f"the content-type is {kind[:60]!r}; send {MEDIA_TYPE}")
             await wrong(self._request.scope, self._request.receive, self._raw_send)
             return
-        headers = [(b"content-type", MEDIA_TYPE.encode())]
+        # A stream that has ended gives its connection back, whatever the client still sends.
+        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"connection", b"close")]
         await self._raw_send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send(b"")  # the head goes out before any message
         try:

@@ -1,4 +1,4 @@
-"""Checks every request's host, origin and token, and gives its caller the rights of the token.
+"""Checks every request's origin and token, and gives its caller the rights of the token.
 
 It stands before every route of the HTTP surface, those of MCP included.
 """
@@ -198,11 +198,11 @@ def holder_session(request: HTTPConnection) -> str:
 class OriginGuard:
     """Refuses requests that a foreign web page causes, and gives the others their access.
 
-    A request for another host than ``hosts`` comes from a page whose domain points at this
-    address (DNS rebinding). One with another ``Origin`` than the gateway's own, or one that the
-    browser calls ``cross-site`` or ``same-site`` (another port of this machine), comes from a
-    page that makes the browser send it. Only the address of the page's links may be opened from
-    anywhere, because they hold a code, and that of consent, which has no effect.
+    A request with another ``Origin`` than the gateway's own, or one that the browser calls
+    ``cross-site`` or ``same-site`` (another port of this machine), comes from a page that makes the
+    browser send it. Behind a proxy the own origin may begin with ``https``. Only the address of the
+    page's links may be opened from anywhere, because they hold a code, and that of consent, which
+    has no effect.
 
     Below the page's address the cookie of one of the ``sessions`` counts like a token.
     ``profiles`` returns the names of the profiles that requests may choose. Clients that log in
@@ -213,26 +213,26 @@ class OriginGuard:
         self,
         app: ASGIApp,
         *,
-        hosts: tuple[str, ...],
         admit: Admit,
         revocations: RevocationWatcher,
         refusals: Refusals,
         sessions: PageSessions[Access] | None = None,
         profiles: Callable[[], Iterable[str]] = tuple,
         oauth: "OAuthServer | None" = None,
+        is_behind_proxy: bool = False,
     ) -> None:
         self._app = app
-        self._hosts = hosts
         self._admit = admit
         self._revocations = revocations
         self._refusals = refusals
         self._sessions = sessions
         self._profiles = profiles
         self._oauth = oauth
+        self._is_behind_proxy = is_behind_proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        if scope["type"] not in {"http", "websocket"}:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         path = scope["path"]
@@ -240,7 +240,7 @@ class OriginGuard:
         request = HTTPConnection(scope)
         problem = self._problem(request)
         if problem:
-            await refusal(*problem)(scope, receive, send)
+            await refusal(403, problem)(scope, receive, send)
             return
         try:
             scope[ACCESS] = access = self._with_profiles(self._access_for(request), request)
@@ -322,35 +322,26 @@ class OriginGuard:
         profiles = (*access.grant.profiles, *names)
         return replace(access, grant=msgspec.structs.replace(access.grant, profiles=profiles))
 
-    def _problem(self, request: HTTPConnection) -> tuple[int, str] | None:
-        host = request.headers.get("host", "")
-        if not self._is_known_host(host):
-            return 400, f"the host {host[:60]!r} is not this gateway's; ask for {self._hosts[0]}"
+    def _problem(self, request: HTTPConnection) -> str:
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "none")
         # What a browser sends with a form of a page that is to name no referrer.
         unnamed = origin == "null" and site == "same-origin" and is_page(request.url.path)
         if origin is not None and not unnamed and not self._is_own_origin(origin, request):
-            return 403, f"a page of {origin[:60]!r} may not ask this gateway"
+            return f"a page of {origin[:60]!r} may not ask this gateway"
         # A file with a link leads here, too; the link's code says that it may.
         is_visit = request.headers.get("sec-fetch-dest") == "document"
         is_link = request.url.path in {ENTER, CONSENT, RETURN} and is_visit
         if site not in _OWN_SITE and not is_link:
-            return 403, f"a page of another site ({site[:60]!r}) may not ask this gateway"
-        return None
-
-    def _is_known_host(self, host: str) -> bool:
-        return self._hosts == ANY_HOST or _without_port(host) in self._hosts
+            return f"a page of another site ({site[:60]!r}) may not ask this gateway"
+        return ""
 
     def _is_own_origin(self, origin: str, request: HTTPConnection) -> bool:
-        """Whether an origin is this gateway's: its scheme, host and port are the request's.
-
-        A proxy before a gateway that other machines reach may speak HTTPS.
-        """
+        """Whether an origin is this gateway's: its scheme, host and port are the request's."""
         scheme, _, host = origin.lower().partition("://")
         if self._oauth is not None and origin.lower() == self._oauth.issuer:
             return True
-        schemes = (request.scope["scheme"], "https" if self._hosts == ANY_HOST else "")
+        schemes = (request.scope["scheme"], "https" if self._is_behind_proxy else "")
         return scheme in schemes and host == request.headers.get("host", "").lower()
 
 
@@ -364,8 +355,3 @@ def _read_profile(scope: Scope) -> None:
 def _is_public(path: str) -> bool:
     """Whether a path is answered without a valid token, if only to say so."""
     return path in _PUBLIC or is_page(path)
-
-
-def _without_port(host: str) -> str:
-    name, _, port = host.rpartition(":")
-    return (name if name and port.isdigit() else host).lower()
