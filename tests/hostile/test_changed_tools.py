@@ -272,7 +272,7 @@ def test_a_server_that_shuffles_its_list_is_found_and_called_after_each_start(
     for turn in range(1, 4):
         put(listed, [shell(*COMMANDS[turn:], *COMMANDS[:turn])])
         cli("list-servers", "--refresh")
-        assert cli.json("review") == {"held": [], "totalHeld": 0, "changed": []}
+        assert cli.json("review") == {"held": [], "totalHeld": 0, "changed": [], "pending": []}
         assert "s__run" in cli("search", "run a shell command").stdout
         assert cli("call", "s__run", "{}").returncode == 0
     assert cli("reject", "s__run").returncode == 0
