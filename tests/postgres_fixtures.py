@@ -8,7 +8,6 @@ import pytest
 
 from tests.pooler import installed, pooler
 from tests.postgres_server import PostgresServer, postgres_server
-from toolscript.postgres import schema
 from toolscript.postgres.database import Database
 
 _NUMBERS = count(1)
@@ -20,7 +19,7 @@ def postgres() -> Generator[PostgresServer]:
     with postgres_server() as server:
         server.execute("create database made")
         database = Database(server.url("made"))
-        database.run(schema.migrate)
+        database.open()
         database.close()
         yield server
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import psutil
 
-from toolscript.postgres import schema
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import driver
 
@@ -228,7 +227,7 @@ def replicated_servers(
     ):
         primary.execute("create database made")
         database = Database(primary.url("made"))
-        database.run(schema.migrate)
+        database.open()
         database.close()
         standby = PostgresServer(Path(folder), primary.bin_dir)
         standby.make_standby(primary)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 from toolscript.app.application import App
 from toolscript.app.base import Stores
@@ -42,9 +42,6 @@ from toolscript.skills.assembly import skill_service, vector_pair
 from toolscript.skills.scanner import SkillMode
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.base import Records
-
-if TYPE_CHECKING:
-    from toolscript.postgres.administration import Administration
 
 log = logging.getLogger(__name__)
 
@@ -151,13 +148,6 @@ def application(
         follower=follow_files(paths, config, environ) if wiring.follow else None,
         results=ResultStore(paths.data_dir / "results"),
     )
-
-
-def administration(settings: Settings) -> "Administration":
-    """Returns the administration of the database that the settings name."""
-    from toolscript.postgres.administration import Administration  # noqa: PLC0415 - most have none
-
-    return Administration(settings)
 
 
 def _gateway_class(replication: Replication | None) -> Callable[..., Gateway]:

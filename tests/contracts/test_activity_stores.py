@@ -69,8 +69,6 @@ def test_what_a_call_was_about_is_read_as_it_was_appended(activity: ActivityStor
     about = replace(CALL, id=1, search="read “it”\n", arguments='{"a":"<b>"}')
     activity.append([about, CALL])
     assert activity.read(ALL).calls == [replace(CALL, id=2), about]
-    activity.restore([about])
-    assert activity.read(ALL).calls == [about]
 
 
 def test_a_query_may_spell_an_id_in_both_ways(activity: ActivityStorage) -> None:

@@ -27,7 +27,7 @@ def reopened(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Open]:
 
     def connect() -> Stores:
         stores = SharedStores(url, "default", SecretKey("k" * 32))
-        stores.open()
+        stores.database.open()
         opened.append(stores)
         return stores
 

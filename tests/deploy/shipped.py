@@ -30,8 +30,6 @@ CHART = DEPLOY / "helm" / "toolscript"
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 USER = 65532
 PORT = 7337
-AWAITED_COMMANDS = {("database", "migrate")}
-"""What comes with the shared database."""
 PROBES = {endpoint.path for endpoint in ENDPOINTS}
 
 
@@ -51,8 +49,7 @@ def unknown_variables(names: Iterable[str]) -> set[str]:
 
 def check_arguments(arguments: Sequence[str]) -> None:
     """Fail unless ``toolscript`` can be called with these arguments."""
-    if tuple(arguments) not in AWAITED_COMMANDS:
-        check_command(Mention(list(arguments), whole=True))
+    check_command(Mention(list(arguments), whole=True))
 
 
 class Instruction(NamedTuple):

@@ -70,7 +70,6 @@ EVERYTHING: dict[str, Any] = {
         "labels": {"release": "prometheus"},
         "tokenSecret": {"name": "metrics", "key": "bearer"},
     },
-    "migration": {"activeDeadlineSeconds": 77, "backoffLimit": 8},
     "podAnnotations": {"a.example.com/pod": "yes"},
     "podLabels": {"team": "platform"},
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
@@ -108,21 +107,21 @@ def manifests(case: str) -> dict[str, Manifest]:
     return found
 
 
-def pod(case: str, kind: str) -> Manifest:
-    """The specification of the pods of a Deployment or a Job."""
-    return manifests(case)[kind]["spec"]["template"]["spec"]
+def pod(case: str) -> Manifest:
+    """The specification of the gateways' pods."""
+    return manifests(case)["Deployment"]["spec"]["template"]["spec"]
 
 
-def container(case: str, kind: str = "Deployment") -> Manifest:
+def container(case: str) -> Manifest:
     """The one container of these pods."""
-    [found] = pod(case, kind)["containers"]
+    [found] = pod(case)["containers"]
     return found
 
 
-def variables(case: str, kind: str = "Deployment") -> dict[str, str]:
+def variables(case: str) -> dict[str, str]:
     """Its environment: texts, or ``name/key`` of a secret."""
     found: dict[str, str] = {}
-    for each in container(case, kind)["env"]:
+    for each in container(case)["env"]:
         secret = each.get("valueFrom", {}).get("secretKeyRef")
         found[each["name"]] = (
             f"{secret['name']}/{secret['key']}" if secret else each.get("value", "")
@@ -172,7 +171,7 @@ def test_a_manifest_with_a_mistake_is_noticed() -> None:
 
 
 def test_which_objects_there_are() -> None:
-    always = {"ConfigMap", "Deployment", "Job", "NetworkPolicy", "Service"}
+    always = {"ConfigMap", "Deployment", "NetworkPolicy", "Service"}
     assert set(manifests("one replica")) == always
     assert set(manifests("defaults")) == always | {"PodDisruptionBudget"}
     scaling = {"PodDisruptionBudget", "HorizontalPodAutoscaler"}
@@ -218,10 +217,8 @@ def test_every_value_is_tried() -> None:
 
 
 def test_the_image_is_the_one_that_the_values_name() -> None:
-    for kind in ("Deployment", "Job"):
-        assert container("defaults", kind)["image"] == f"toolscript:{VERSION}"
-        expected = "images.example.com/toolscript:0.1.0-stdio"
-        assert container("everything", kind)["image"] == expected
+    assert container("defaults")["image"] == f"toolscript:{VERSION}"
+    assert container("everything")["image"] == "images.example.com/toolscript:0.1.0-stdio"
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     assert chart["appVersion"] == VERSION
 
@@ -236,7 +233,7 @@ def test_the_configuration_is_mounted_where_the_image_looks_for_it(
     file = tmp_path / name
     file.write_text(text, "utf-8")
     assert load_config(file, tmp_path, {"DOCS_TOKEN": "x"}).problems == ()
-    [volume] = [each for each in pod(case, "Deployment")["volumes"] if "configMap" in each]
+    [volume] = [each for each in pod(case)["volumes"] if "configMap" in each]
     assert volume["configMap"]["name"] == config_map["metadata"]["name"]
     mounts = {each["name"]: each for each in container(case)["volumeMounts"]}
     assert f"{mounts[volume['name']]['mountPath']}/{name}" == "/etc/toolscript/toolscript.json"
@@ -260,24 +257,22 @@ def test_probes_ask_routes_that_exist(case: str) -> None:
     assert ports == {port["name"]}
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "Job"])
 @pytest.mark.parametrize("case", CASES)
-def test_variables_and_commands_exist(case: str, kind: str) -> None:
-    assert unknown_variables(variables(case, kind)) == set()
-    check_arguments(container(case, kind)["args"])
+def test_variables_and_commands_exist(case: str) -> None:
+    assert unknown_variables(variables(case)) == set()
+    check_arguments(container(case)["args"])
     # The address of a service by this name would count as our setting TOOLSCRIPT_PORT.
-    assert pod(case, kind)["enableServiceLinks"] is False
+    assert pod(case)["enableServiceLinks"] is False
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "Job"])
-def test_the_database_and_the_key_come_from_secrets(kind: str) -> None:
-    secrets = {name: text for name, text in variables("defaults", kind).items() if "/" in text}
-    secrets.pop("TOOLSCRIPT_REPLICA_URL", None)
+def test_the_database_and_the_key_come_from_secrets() -> None:
+    secrets = {name: text for name, text in variables("defaults").items() if "/" in text}
+    secrets.pop("TOOLSCRIPT_REPLICA_URL")
     assert secrets == {
         "TOOLSCRIPT_DATABASE": "toolscript-database/url",
         "TOOLSCRIPT_SECRET_KEY": "toolscript-secret-key/key",
     }
-    assert variables("everything", kind).items() >= {
+    assert variables("everything").items() >= {
         ("TOOLSCRIPT_DATABASE", "db/pooled"),
         ("TOOLSCRIPT_DATABASE_DIRECT", "db/direct"),
         ("TOOLSCRIPT_CATALOGUE", "team"),
@@ -316,10 +311,9 @@ def test_a_gateway_tells_the_others_its_pods_address() -> None:
     assert variables("everything")["TOOLSCRIPT_HOST"] == "::"
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "Job"])
 @pytest.mark.parametrize("case", CASES)
-def test_no_pod_may_do_more_than_it_needs(case: str, kind: str) -> None:
-    confined(pod(case, kind))
+def test_no_pod_may_do_more_than_it_needs(case: str) -> None:
+    confined(pod(case))
 
 
 def confined(spec: Manifest) -> None:
@@ -340,27 +334,13 @@ def confined(spec: Manifest) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_calls_under_way_have_the_time_to_end(case: str) -> None:
     waits = container(case)["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod(case, "Deployment")["terminationGracePeriodSeconds"] > waits + GRACE_S
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_migration_comes_before_the_pods(case: str) -> None:
-    job = manifests(case)["Job"]
-    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
-    assert container(case, "Job")["args"] == ["database", "migrate"]
-    # Nothing but hooks exists at that time.
-    sources = {
-        source for each in pod(case, "Job")["volumes"] for source in each if source != "name"
-    }
-    assert sources == {"emptyDir"}
-    assert "envFrom" not in container(case, "Job")
+    assert pod(case)["terminationGracePeriodSeconds"] > waits + GRACE_S
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_gateways_alone_are_selected(case: str) -> None:
     found = manifests(case)
     template = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    job = found["Job"]["spec"]["template"]["metadata"]["labels"]
     selectors = [
         found["Deployment"]["spec"]["selector"]["matchLabels"],
         found["Service"]["spec"]["selector"],
@@ -370,7 +350,6 @@ def test_gateways_alone_are_selected(case: str) -> None:
     ]
     for selector in selectors:
         assert selector.items() <= template.items()
-        assert not selector.items() <= job.items()
     if "ServiceMonitor" in found:
         selector = found["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
         assert selector.items() <= found["Service"]["metadata"]["labels"].items()
@@ -378,7 +357,7 @@ def test_gateways_alone_are_selected(case: str) -> None:
 
 def spread(case: str) -> list[Manifest]:
     """How the pods are spread."""
-    return pod(case, "Deployment")["topologySpreadConstraints"]
+    return pod(case)["topologySpreadConstraints"]
 
 
 def test_the_network_policy_lets_gateways_reach_each_other() -> None:
@@ -419,7 +398,7 @@ def test_the_notes_show_how_the_first_token_is_made(case: str) -> None:
     assert only["name"] == name
     assert only["args"] == ["token", "create"]
     check_arguments(only["args"])
-    assert only["env"] == container(case, "Job")["env"]
+    assert only["env"] == container(case)["env"][: len(only["env"])]
 
 
 def test_the_notes_say_so_where_no_server_is_named() -> None:

@@ -42,20 +42,16 @@ def test_the_schema_notices(tmp_path: Path) -> None:
     assert lint(broken) != 0
 
 
-def test_gateways_wait_for_the_migration_and_that_for_the_database() -> None:
+def test_gateways_wait_for_the_database() -> None:
     assert len(GATEWAYS) == 2
     for name in (*GATEWAYS, "token"):
-        condition = SERVICES[name]["depends_on"]["migrate"]["condition"]
-        assert condition == "service_completed_successfully"
-    assert SERVICES["migrate"]["depends_on"]["postgres"]["condition"] == "service_healthy"
-    assert SERVICES["migrate"]["restart"] == "no"
+        assert SERVICES[name]["depends_on"]["postgres"]["condition"] == "service_healthy"
 
 
 def test_commands_and_variables_exist() -> None:
     for name in OURS:
         check_arguments(SERVICES[name].get("command", []))
         assert unknown_variables(SERVICES[name]["environment"]) == set(), name
-    assert SERVICES["migrate"]["command"] == ["database", "migrate"]
     assert SERVICES["token"]["command"] == ["token", "create"]
 
 
@@ -124,7 +120,7 @@ def test_what_is_mounted_exists() -> None:
 
 
 def test_the_configuration_that_comes_with_it_has_no_mistakes(tmp_path: Path) -> None:
-    assert SERVICES["migrate"]["volumes"][0] == "./config:/etc/toolscript:ro"
+    assert SERVICES["token"]["volumes"][0] == "./config:/etc/toolscript:ro"
     config = load_config(DEPLOY / "config" / "toolscript.json", tmp_path, {})
     assert config.servers
     assert config.problems == ()

@@ -15,7 +15,7 @@ TEMPLATES = "toolscript/templates"
 
 
 @pytest.mark.requirement("deploy:chart")
-def test_the_job_the_first_token_and_a_gateway_run_on_an_empty_database(
+def test_the_first_token_and_a_gateway_run_on_an_empty_database(
     postgres: PostgresServer, tmp_path: Path, no_process_left: None
 ) -> None:
     postgres.execute("create database first_start")
@@ -39,10 +39,7 @@ def test_the_job_the_first_token_and_a_gateway_run_on_an_empty_database(
             here["TOOLSCRIPT_REPLICA_URL"] = url.replace("$(POD_IP)", here["POD_IP"])
         return container["args"], Cli(home, environment | here)
 
-    arguments, job = pod("migrate-job")
-    done = job(*arguments)
-    assert done.returncode == 0, done.stderr
-    created = job("token", "create")
+    created = pod("deployment")[1]("token", "create")
     assert created.returncode == 0, created.stderr
     arguments, gateway = pod("deployment")
     config = yaml.safe_load(texts[f"{TEMPLATES}/configmap.yaml"])["data"]["toolscript.json"]

@@ -19,8 +19,6 @@ from tests.postgres_server import PostgresServer, free_port
 from tests.round_robin import RoundRobin
 from tests.support import Scripted, tool, until, write_config
 from toolscript.config.secret_key import SecretKey
-from toolscript.postgres import schema
-from toolscript.postgres.database import Database
 from toolscript.postgres.shared_stores import SharedStores
 
 SERVERS = ("alpha", "beta", "gamma")
@@ -43,12 +41,9 @@ class Replicas:
         self._offered: dict[str, list[str]] = {name: [] for name in SERVERS}
         for name in SERVERS:
             self.offer(name, f"{name}_echo")
-        database = Database(postgres.url("replicas"))
         postgres.execute("create database replicas")
-        database.run(schema.migrate)
-        database.close()
         self.shared = SharedStores(postgres.url("replicas"), "default", SecretKey(KEY))
-        self.shared.open()
+        self.shared.database.open()
 
     def offer(self, server: str, name: str) -> None:
         """Has a server offer one more tool; it says so at once where it runs.

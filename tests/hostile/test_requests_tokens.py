@@ -21,7 +21,7 @@ from tests.support import (
 )
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import load_settings
-from toolscript.postgres.shared_stores import shared_of
+from toolscript.postgres.shared_stores import open_stores
 from toolscript.types import EVERYTHING, Grant
 
 pytestmark = pytest.mark.both_storages
@@ -50,8 +50,7 @@ def store(cli: Cli) -> Generator[TokenStore]:
     if not cli.storage:
         yield in_files(cli)
         return
-    shared = shared_of(load_settings({}, cli.environment()))
-    shared.open()
+    shared = open_stores(load_settings({}, cli.environment()))
     yield TokenStore(cli.home / "unused", "unused", shared.records("tokens"))
     shared.close()
 

@@ -12,7 +12,6 @@ from tests.postgres_server import PostgresServer, postgres_server
 from toolscript.graph.learning import Learning
 from toolscript.graph.session_history import SessionHistory
 from toolscript.graph.usage import UsageChange
-from toolscript.postgres import schema
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.graph_store import MAX_EVENTS, DatabaseGraphStore, fold
@@ -173,7 +172,7 @@ def own_server() -> Generator[PostgresServer]:
     """A server that the test may stop."""
     with postgres_server() as server:
         database = Database(server.url())
-        database.run(schema.migrate)
+        database.open()
         database.close()
         yield server
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests import launcher
 
 from toolscript.config.settings import load_settings
-from toolscript.postgres.shared_stores import shared_of
+from toolscript.postgres.shared_stores import open_stores
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
 
@@ -48,9 +48,8 @@ def stored_logins(environ: Mapping[str, str]) -> Generator[Records]:
     if settings.database.url is None:
         yield FileRecords(settings.paths.data_dir / "auth")
         return
-    shared = shared_of(settings)
+    shared = open_stores(settings)
     try:
-        shared.open()
         yield shared.logins
     finally:
         shared.close()

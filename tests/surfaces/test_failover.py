@@ -16,7 +16,7 @@ from tests.surfaces.test_replicas import WRITE, Gateway, Gateways, owners_health
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import load_settings
 from toolscript.errors import DatabaseUnavailableError
-from toolscript.postgres.shared_stores import SharedStores, shared_of
+from toolscript.postgres.shared_stores import SharedStores, open_stores
 from toolscript.types import EVERYTHING
 
 
@@ -55,8 +55,7 @@ class Making:
         self._thread.join()
 
     def _make(self) -> None:
-        shared: SharedStores = shared_of(load_settings({}, self._environ))
-        shared.open()
+        shared: SharedStores = open_stores(load_settings({}, self._environ))
         tokens = TokenStore(Path("unused"), "unused", shared.records("tokens"))
         while not self._ended.wait(0.05):
             try:

@@ -37,6 +37,11 @@ class SecretKey:
     def __init__(self, current: str, previous: str | None = None) -> None:
         self._texts = [current, *([previous] if previous else [])]
 
+    @property
+    def has_previous(self) -> bool:
+        """Whether there is another key than the current one."""
+        return len(self._texts) > 1
+
     def seal(self, content: bytes, purpose: bytes) -> bytes:
         """Returns ``content`` sealed; it can be read for the same ``purpose`` only."""
         nonce = secrets.token_bytes(_NONCE_BYTES)

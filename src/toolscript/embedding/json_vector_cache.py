@@ -94,14 +94,6 @@ class JsonVectorCache:
         return orjson.dumps(head)[:-1] + _BODY + body + b"}"
 
 
-def model_of_file(path: Path) -> str:
-    """Returns the name of the model that wrote a file; empty if it cannot be read."""
-    try:
-        return str(orjson.loads(path.read_bytes())["model"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
 def _rows(path: Path, model: str, level: int) -> dict[str, _Row]:
     """Returns the rows of a file, none if it cannot be used, which is logged at ``level``."""
     try:

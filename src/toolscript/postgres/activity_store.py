@@ -46,23 +46,15 @@ class DatabaseActivityStore:
         async def append(connection: Connection) -> None:
             await self._lock(connection)
             newest = await connection.fetchval(_NEWEST, self._catalogue)
-            numbered = [replace(call, id=n) for n, call in enumerate(calls, newest + 1)]
-            await self._write(connection, numbered)
+            rows = [
+                (self._catalogue, number, call.who, call.outcome, _encode(replace(call, id=number)))
+                for number, call in enumerate(calls, newest + 1)
+            ]
+            await connection.executemany(_INSERT, rows)
             oldest = newest + len(calls) - MAX_ROWS
             await connection.execute(_DELETE_OLD, self._catalogue, oldest)
 
         self._database.run(append)
-
-    def restore(self, calls: Sequence[RecordedCall]) -> None:
-        """See `ActivityStorage`."""
-
-        async def restore(connection: Connection) -> None:
-            await self._lock(connection)
-            newest = await connection.fetchval(_NEWEST, self._catalogue)
-            await connection.execute(_DELETE_OLD, self._catalogue, newest)
-            await self._write(connection, calls)
-
-        self._database.run(restore)
 
     async def _lock(self, connection: Connection) -> None:
         """Lets one transaction at a time give out ids: none comes after a higher one was read.
@@ -71,10 +63,6 @@ class DatabaseActivityStore:
         """
         await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
         await lock_row(connection, self._catalogue, _LOCK, "")
-
-    async def _write(self, connection: Connection, calls: Sequence[RecordedCall]) -> None:
-        rows = [(self._catalogue, c.id, c.who, c.outcome, _encode(c)) for c in calls]
-        await connection.executemany(_INSERT, rows)
 
     def read(self, query: ActivityQuery) -> ActivityPage:
         """See `ActivityStorage`."""

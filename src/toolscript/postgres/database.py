@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
-from toolscript.errors import DatabaseUnavailableError
+from toolscript.errors import ConfigError, DatabaseUnavailableError
 from toolscript.postgres import schema
 from toolscript.postgres.database_connect import connect
 from toolscript.postgres.driver import Connection, Work, driver
@@ -92,14 +92,19 @@ class Database:
         pool = self._pool
         return 0 if pool is None else pool.get_size() - pool.get_idle_size()
 
-    def open(self, *, check_schema: bool = True) -> None:
-        """Connects to the database.
+    def open(self) -> None:
+        """Connects to the database, and brings its tables up to date.
 
-        Raises `DatabaseUnavailableError`, and `SchemaVersionError` if ``check_schema`` is true
-        and this release does not work with the tables that are there.
+        Raises `DatabaseUnavailableError`, `SchemaVersionError` if this release does not work with
+        the tables that are there, and `ConfigError` if this user may not make them.
         """
-        self.start()
-        self.run(schema.check if check_schema else schema.version_of)
+        try:
+            self.run(schema.migrate)
+        except driver().PostgresError as error:
+            raise ConfigError(
+                f"the database refuses the tables of this release: {error}; start a command once "
+                "with the address of a user who may make them"
+            ) from None
 
     def start(self) -> None:
         """Starts the thread, without connecting."""

@@ -4,6 +4,7 @@ A gateway has a copy of every value in memory, which the change feed keeps up to
 asks nothing of the database then, and goes on without it. A command has none, and asks.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from toolscript.postgres.driver import Connection, Work
 from toolscript.postgres.row_lock import lock_row
 from toolscript.storage.base import LostRecordError
 
+log = logging.getLogger(__name__)
 _READ = """
 select name, version, content from toolscript.record
 where catalogue = $1 and store = $2 and ($3::text[] is null or name = any($3))
@@ -256,23 +258,19 @@ class SealedRecords:
         """See `Records`."""
         self._records.write(name, self._key.seal(content, self._bind(name)))
 
-    def seal_again(self) -> tuple[int, list[str]]:
-        """Seals every value with the current key.
+    def seal_again(self) -> None:
+        """Seals every value with the current key, if there is a previous one.
 
-        Returns how many were sealed, and the names of those that neither key can read: they stay
-        as they are.
+        Logs which values neither key can read: they stay as they are.
         """
-        sealed, unread = 0, list[str]()
-        for name in self.names():
+        for name in self.names() if self._key.has_previous else ():
             try:
                 with self.locked(name):
                     content = self.read(name)
                     if content is not None:
                         self.write(name, content)
-                        sealed += 1
-            except LostRecordError:
-                unread.append(name)
-        return sealed, unread
+            except OSError as error:
+                log.warning("a %s keeps its former key: %s", self._purpose, error)
 
     def _bind(self, name: str) -> bytes:
         return f"{self._purpose}/{name}".encode()

@@ -1,7 +1,7 @@
 """The tables in the database: numbered SQL files, run in one transaction, each once.
 
-A release works with the schema of its own number and with the next one: so the schema is
-migrated first, and the gateways are replaced one by one after that.
+A release works with the schema of its own number and with the next one. So the first gateway of a
+release may migrate the schema while those of the release before go on.
 """
 
 from functools import cache
@@ -12,7 +12,6 @@ from toolscript.postgres.driver import Connection
 
 NAME = "toolscript"
 """The PostgreSQL schema that holds every table."""
-_MIGRATE = "toolscript database migrate"
 _LOCK = 0x746F6F6C  # "tool", for pg_advisory_xact_lock
 
 
@@ -31,8 +30,9 @@ def latest() -> int:
 
 async def version_of(connection: Connection) -> int:
     """Returns the version of the schema in the database; 0 if there is none."""
-    table = await connection.fetchval("select to_regclass($1)::text", f"{NAME}.schema_version")
-    if table is None:
+    # Not to_regclass, which may not see what another transaction has made since this one began.
+    tables = "select 1 from pg_tables where schemaname = $1 and tablename = 'schema_version'"
+    if await connection.fetchval(tables, NAME) is None:
         return 0
     return await connection.fetchval(f"select max(version) from {NAME}.schema_version") or 0  # noqa: S608 - ours
 
@@ -40,27 +40,26 @@ async def version_of(connection: Connection) -> int:
 async def check(connection: Connection) -> None:
     """Raises `SchemaVersionError` unless this release works with the schema in the database."""
     version = await version_of(connection)
-    if version in {latest(), latest() + 1}:
-        return
-    advice = (
-        f"run: {_MIGRATE}"
-        if version < latest()
-        else "install the release of toolscript that made it"
-    )
-    raise SchemaVersionError(
-        f"the database has schema {version}, this release needs {latest()}; {advice}"
-    )
+    if version not in {latest(), latest() + 1}:
+        made = "install the release of toolscript that made it"
+        advice = "restart the gateway" if version < latest() else made
+        raise SchemaVersionError(
+            f"the database has schema {version}, this release needs {latest()}; {advice}"
+        )
 
 
-async def migrate(connection: Connection, target: int | None = None) -> list[int]:
-    """Brings the schema up to ``target``, by default to the latest version.
+async def migrate(connection: Connection) -> None:
+    """Brings the schema up to the latest version, in the transaction of the connection.
 
-    Runs in the transaction of the connection, one process at a time. Returns the numbers of the
-    migrations that ran; none if the schema is as new already.
+    Raises `SchemaVersionError` if this release does not work with a later schema.
     """
-    wanted = latest() if target is None else target
-    if await version_of(connection) >= wanted:  # without the lock, which a start would wait for
-        return []
+    if await version_of(connection) < latest():  # else no start waits for the lock
+        await _run_migrations(connection)
+    await check(connection)
+
+
+async def _run_migrations(connection: Connection) -> None:
+    """Runs those that are left; one process at a time."""
     await connection.execute(f"select pg_advisory_xact_lock({_LOCK})")
     version = await version_of(connection)
     await connection.execute(f"create schema if not exists {NAME}")
@@ -69,10 +68,7 @@ async def migrate(connection: Connection, target: int | None = None) -> list[int
         "create table if not exists schema_version "
         "(version integer primary key, migrated_at timestamptz not null default now())"
     )
-    ran: list[int] = []
     for number, statements in migrations():
-        if version < number <= wanted:
+        if version < number:
             await connection.execute(statements)
             await connection.execute("insert into schema_version (version) values ($1)", number)
-            ran.append(number)
-    return ran

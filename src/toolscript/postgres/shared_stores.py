@@ -23,8 +23,8 @@ STALE_TOKENS_S = 300.0
 class SharedStores:
     """See `Stores`. Those in the database of several gateways.
 
-    `open` connects. A gateway calls `join` after it, and has copies of all values from then on;
-    a command asks the database for each. `close` disconnects.
+    A gateway calls `join`, and has copies of all values from then on; a command asks the database
+    for each. `close` disconnects.
 
     Args:
         url: The address of the database.
@@ -78,15 +78,12 @@ class SharedStores:
         """See `Stores`."""
         return DatabaseActivityStore(self.database, self.catalogue)
 
-    def open(self) -> None:
-        """Connects; raises `DatabaseUnavailableError` or `SchemaVersionError`."""
-        self.database.open()
-
     def join(self, url: str) -> None:
         """See `Stores`. Servers are owned once an application follows them."""
         self.feed.start()
         for records in self._stores.values():
             records.load()
+        self.logins.seal_again()
         self.replication = DatabaseReplication(
             self.database, self.feed, self.catalogue, self.key, self.replica, url
         )
@@ -100,37 +97,12 @@ class SharedStores:
 
 
 def open_stores(settings: Settings) -> SharedStores:
-    """Returns the stores that gateways with these settings share, connected.
+    """Returns the stores that gateways share if their settings name a database; connected.
 
-    Raises `ConfigError`, `DatabaseUnavailableError` or `SchemaVersionError`.
+    Raises `ConfigError` if the driver or the secret key is missing, `DatabaseUnavailableError` or
+    `SchemaVersionError`.
     """
-    stores = shared_of(settings)
-    stores.open()
-    return stores
-
-
-def shared_of(settings: Settings) -> SharedStores:
-    """Returns the same, not connected.
-
-    Raises `ConfigError` if the driver or the secret key is missing.
-    """
-    address = address_of(settings)
-    if settings.server.secret_key is None:
-        raise ConfigError(
-            "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
-            "give all gateways the same, as from: openssl rand -base64 32"
-        )
-    key = SecretKey(settings.server.secret_key, settings.server.secret_key_previous)
-    return SharedStores(address, settings.database.catalogue, key, settings.database.direct_url)
-
-
-def address_of(settings: Settings) -> str:
-    """Returns the address of the database; raises `ConfigError` for none, or without a driver."""
-    if settings.database.url is None:
-        raise ConfigError(
-            "TOOLSCRIPT_DATABASE is not set; set it to an address such as "
-            "postgresql://user:password@host/database"
-        )
+    key = settings.server.secret_key
     try:
         driver()
     except ImportError:
@@ -138,4 +110,16 @@ def address_of(settings: Settings) -> str:
             "TOOLSCRIPT_DATABASE needs more packages; install them with: "
             "pip install 'toolscript[postgres]'"
         ) from None
-    return settings.database.url
+    if key is None:
+        raise ConfigError(
+            "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
+            "give all gateways the same, as from: openssl rand -base64 32"
+        )
+    stores = SharedStores(
+        settings.database.url or "",
+        settings.database.catalogue,
+        SecretKey(key, settings.server.secret_key_previous),
+        settings.database.direct_url,
+    )
+    stores.database.open()
+    return stores

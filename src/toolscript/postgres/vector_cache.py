@@ -30,10 +30,6 @@ order by digest
 on conflict (model, digest) do update set vector = excluded.vector
 where length(embedding.vector) <> length(excluded.vector)
 """
-_MODEL = """
-select model from toolscript.embedding where digest = any($1) and starts_with(model, $2)
-group by model order by count(*) desc, max(used_at) desc, model limit 1
-"""
 _DELETE_UNUSED = "delete from toolscript.embedding where used_at < now() - interval '180 days'"
 
 
@@ -90,14 +86,6 @@ class DatabaseVectorCache:
                 return False
             self._know(model, batch)
         return True
-
-    def model_of(self, digests: Sequence[str]) -> str:
-        """Returns the model that most of these digests have a vector of; empty if none has.
-
-        Raises `DatabaseUnavailableError`.
-        """
-        key = self._database.run(lambda c: c.fetchval(_MODEL, list(digests), _key("")))
-        return (key or "").removeprefix(_key(""))
 
     async def _read(
         self, connection: Connection, model: str, digests: Sequence[str]

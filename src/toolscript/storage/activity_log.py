@@ -163,13 +163,6 @@ class ActivityLog:
             return ActivityPage([], has_more=False)
         return ActivityPage(calls[: query.limit], has_more=len(calls) > query.limit)
 
-    def restore(self, calls: Sequence[RecordedCall]) -> None:
-        """See `ActivityStorage`."""
-        with self._file.writing() as db:
-            check_version(db, VERSION)
-            db.execute("delete from call")
-            db.executemany(_INSERT, map(astuple, calls))
-
     def _append(self, calls: Sequence[RecordedCall]) -> None:
         with self._file.writing() as db:
             check_version(db, VERSION)

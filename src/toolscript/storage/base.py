@@ -77,7 +77,3 @@ class ActivityStorage(Protocol):
     def read(self, query: "ActivityQuery") -> "ActivityPage":
         """Returns the calls that a query asks for."""
         ...
-
-    def restore(self, calls: "Sequence[RecordedCall]") -> None:
-        """Replaces all calls by these, the oldest first, which keep their ids."""
-        ...

@@ -15,7 +15,7 @@ from tests.support import FUZZY, Cli, Scripted, on_a_terminal, tool
 
 from toolscript.config.locations import key_of
 from toolscript.config.settings import load_settings
-from toolscript.postgres.shared_stores import shared_of
+from toolscript.postgres.shared_stores import open_stores
 from toolscript.storage.activity_log import ActivityLog
 from toolscript.storage.base import ActivityStorage
 
@@ -30,8 +30,7 @@ def log_of(cli: Cli, config: Path) -> Generator[ActivityStorage]:
     if not cli.storage:
         yield ActivityLog(cli.home / ".toolscript" / "activity", key_of((config,)))
         return
-    shared = shared_of(load_settings({}, cli.environment()))
-    shared.open()
+    shared = open_stores(load_settings({}, cli.environment()))
     yield shared.activity
     shared.close()
 

@@ -53,7 +53,6 @@ COMMANDS = {
     "activity": "Show which tools were called, and by whom.",
     "eval": "Measure whether questions find their tools.",
     "doctor": "Check for problems, and say what to do.",
-    "database": "Manage the database that several gateways share.",
     "exec": "Run a script that can only call tools.",
     "graph": "Show and fill the graph of tools used together.",
     "gateway": "Start, inspect and stop the gateway, and open its page.",
