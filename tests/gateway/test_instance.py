@@ -9,7 +9,6 @@ from tests.gateway.upstream.test_request_router import Asked, call, echoed, in_b
 from tests.support import Running, Scripted, alive, kill_all, running, tool, until, write_config
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.mcp.request_context import RequestContext
-from toolscript.surfaces.mcp.stored_results import StoredResults
 
 IDLE = {"TOOLSCRIPT_IDLE_TIMEOUT": "0.2"}
 NEVER = {"TOOLSCRIPT_IDLE_TIMEOUT": "0"}
@@ -160,7 +159,7 @@ def test_prompts_and_resources_of_a_resting_server_are_listed(
     config = served(scripted, tmp_path, starts, others=others)
     with running(config, NEVER) as app:
         app.settle()
-        listing, context = PromptsAndResources(app.app, StoredResults(app.app)), RequestContext()
+        listing, context = PromptsAndResources(app.app), RequestContext()
         nothing: dict[str, Any] = {}
         prompts = app.portal.call(listing.list_prompts, nothing, context)
         assert prompts == {"prompts": [{"name": "s__greet", "description": "d"}]}

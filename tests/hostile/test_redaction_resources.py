@@ -11,7 +11,6 @@ from tests.support import Entry, Running, Scripted, running, tool, write_config
 from toolscript.errors import UnknownNameError
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources, qualified
 from toolscript.surfaces.mcp.request_context import RequestContext
-from toolscript.surfaces.mcp.stored_results import StoredResults
 
 
 class Two:
@@ -19,7 +18,7 @@ class Two:
 
     def __init__(self, app: Running, folder: Path) -> None:
         self._app, self._folder = app, folder
-        self._servers = PromptsAndResources(app.app, StoredResults(app.app))
+        self._servers = PromptsAndResources(app.app)
 
     def read(self, uri: str) -> str:
         answer = self._app.portal.call(self._servers.read_resource, {"uri": uri}, RequestContext())

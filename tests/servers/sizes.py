@@ -1,7 +1,6 @@
 """An MCP server over stdio whose results have the kind and the size that a call asks for.
 
-``make`` answers with `result_of` its arguments, and ``digest`` with the `digest_of` its argument
-``value``, which says what has come of a result that was passed on.
+``make`` answers with `result_of` its arguments.
 """
 
 import base64
@@ -15,7 +14,7 @@ from typing import Any
 
 # The program starts without site-packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from toolscript.testing.server_program import JsonObject, ScriptedServer, text_result
+from toolscript.testing.server_program import JsonObject, ScriptedServer
 
 KINDS = ("text", "json", "table", "images", "several", "error", "structured", "binary")
 _MAX_IMAGE = 200_000
@@ -90,15 +89,10 @@ def _image(chance: random.Random, size: int) -> JsonObject:
 class _SizedServer(ScriptedServer):
     def reply(self, identifier: Any, params: JsonObject) -> None:
         given = params["arguments"]
-        if params["name"] == "digest":
-            result = text_result(digest_of(given["value"]))
-        else:
-            result = result_of(given["kind"], given["size"], given["seed"])
+        result = result_of(given["kind"], given["size"], given["seed"])
         self.send(id=identifier, result=result)
 
 
 if __name__ == "__main__":
-    schema = {"type": "object"}
-    reads = {"inputSchema": schema, "annotations": {"readOnlyHint": True}}
-    listed = [{"name": name, **reads} for name in ("make", "digest")]
-    _SizedServer({"tools": listed}).serve()
+    reads = {"inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+    _SizedServer({"tools": [{"name": "make", **reads}]}).serve()

@@ -71,7 +71,7 @@ class ScriptDoor(NamedTuple):
     search: Callable[[str, int], Awaitable[str]]
     """Returns the tools that a search finds, as JSON."""
     result: Callable[[str, str], Awaitable[str]]
-    """Returns a part of a stored result, by its handle and a path, as JSON."""
+    """Returns a stored result, by its handle, or the value of a query in it, as JSON."""
 
 
 class ScriptOutcome(NamedTuple):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, Literal, Never, NotRequired, TypeAlias, TypedDict
 
 async def search(query: str, limit: int = ...) -> list[dict[str, Any]]: ...
-async def result(handle: str, path: str = ...) -> Any: ...
+async def result(handle: str, query: str = ...) -> Any: ...
 """
 _BEGINNING = """\
 import json as _json
@@ -32,7 +32,7 @@ def _tool(name):
             return text
     return call
 async def search(query, limit=5): return _json.loads(await _search(query, limit))
-async def result(handle, path=""): return _json.loads(await _result(handle, path))
+async def result(handle, query=""): return _json.loads(await _result(str(handle), str(query)))
 tools = _Server()
 """
 

@@ -12,8 +12,6 @@ ANSWERS: tuple[PersonsAnswer, ...] = ("once", "session", "server", "always", "no
 SEARCH, DESCRIBE, FIND = "search_tools", "describe_tools", "tool_search"
 READ_TOOL, CALL, DESTROY = "read_tool", "call_tool", "call_destructive_tool"
 MORE, RUN = "read_result", "run_script"
-REFERENCE = "$result"
-"""The key whose value is the handle of a stored result, in the arguments of a call."""
 SKILLS, READ = "search_skills", "read_skill"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 """The extension of MCP for skills that servers serve (SEP-2640)."""

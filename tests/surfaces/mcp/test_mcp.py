@@ -418,7 +418,7 @@ def test_a_long_result_is_shortened_and_read_on(
         assert 4000 < len(text) < 6000
         assert len(await call("call_destructive_tool", tool="many__few")) < 2000
         [handle] = re.findall(r"read_result with handle '(\w+)'", text)
-        rest = {"handle": handle, "path": "[699]"}
+        rest = {"handle": handle, "query": "[699]"}
         assert await call("read_result", **rest) == '{"id":699,"name":"row 699"}'
         assert "arguments" not in await call("read_result", handle=handle, lines=61)
         async with Client(f"{address}/mcp", mode=mode) as other:

@@ -6,15 +6,14 @@ import random
 import struct
 from typing import Any
 
-import mcp_types as types
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolscript.errors import ArgumentsError
-from toolscript.surfaces.mcp.result_truncation import StoredResult, read_more, shorten
-from toolscript.text.token_estimate import BYTES_PER_TOKEN, estimated_tokens
+from toolscript.surfaces.mcp.result_reading import read_more, read_value
+from toolscript.surfaces.mcp.result_truncation import shorten
 from toolscript.types import RESULT_LIMIT, ToolSpec
 
 LIMIT = 4000
@@ -107,25 +106,27 @@ def test_a_client_that_knows_the_output_schema_gets_the_structured_content() -> 
     assert len(model.text) <= LIMIT
 
 
-def test_rows_are_shown_from_their_beginning_with_their_shape() -> None:
+def test_rows_are_shown_from_their_beginning() -> None:
     structured = {"result": ROWS, "total": 900}
     indented = json.dumps(structured, indent=2)
     model = Model({"content": [text(indented)], "structuredContent": structured})
-    assert model.result.keys() == {"content", "_meta"}
+    assert model.result.keys() == {"content"}
     assert len(model.text) <= LIMIT
-    assert "Shape: {result: list of 900 × {id: number, name: string, price: number}, total" in (
-        model.text
-    )
-    assert "read_result with handle 'h'" in model.text
-    assert "path (such as 'result[0:20]')" in model.text
+    more = "read_result with handle 'h' and lines (such as '61-120') or grep or query (such as "
+    assert f"For more, within an hour: {more}'result[0:20]')." in model.text
     assert "Or call big__rows for less: it takes limit, start_row." in model.text
     assert '\n{"id":0,"name":"row 0","price":0.0},\n{"id":1,' in model.text
     assert model.more(lines="3").endswith('of 903:\n{"id":1,"name":"row 1","price":0.5},\n')
-    assert model.more(path="result[10:12].name") == '"row 10"\n"row 11"'
-    assert model.more(path="$.total") == "900"
+    assert model.more(query="result[10:12].name") == '["row 10","row 11"]'
+    assert model.more(query="total") == "900"
+    found = model.more(query="result[?price > `448`]").splitlines()
+    assert found[:2] == ["[", '{"id":897,"name":"row 897","price":448.5},']
+    assert len(found) == 5
     matches = model.more(grep="ROW 89")
     assert matches.startswith("11 lines of 903 with 'ROW 89'\n91: {")
-    assert len(model.more(path="result")) <= LIMIT
+    assert len(model.more(query="result")) <= LIMIT
+    assert json.loads(read_value(model.kept, "")) == structured
+    assert json.loads(read_value(model.kept, "result[1:].id | length(@)")) == 899
     assert len(model.more(lines="1-")) <= LIMIT
 
 
@@ -142,18 +143,15 @@ def test_all_of_a_result_can_be_read() -> None:
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.text(max_size=300) | st.text("\r\n \u2028é", max_size=50)), st.integers(1, 200))
+@given(st.lists(st.text(max_size=300) | st.text("\r\n \u2028é", max_size=50)), st.integers(1, 40))
 def test_pages_together_are_what_the_server_has_sent(texts: list[str], times: int) -> None:
     """Texts to the character; several of them are joined by line feeds."""
     parts = [each * times for each in [*texts, "-" * (LIMIT + 1)]]
     model = Model({"content": [text(each) for each in parts]})
     assert model.pages() == "\n".join(parts)
+    assert json.loads(read_value(model.kept, "")) == "\n".join(parts)
     for place, each in enumerate(parts if len(parts) > 1 else []):
-        [values, is_one] = msgspec.msgpack.decode(model.kept, type=StoredResult).select(
-            f"content[{place}].text"
-        )
-        assert is_one
-        assert json.loads(values[0]) == each
+        assert json.loads(read_value(model.kept, f"content[{place}]")) == text(each)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -175,40 +173,45 @@ def test_pages_of_json_together_are_the_json(value: Any) -> None:
     assert msgspec.json.format(model.pages().encode(), indent=-1) == compact
 
 
-def test_the_handle_is_a_link_that_no_model_reads() -> None:
-    """Not in the content, of which some clients know no links."""
-    long = {"content": [text("a" * 5000)], "_meta": {"vendor/x": 1}}
-    link = {"type": "resource_link", "uri": "toolscript://results/h", "name": "h"}
-    expected = {"vendor/x": 1, "toolscript/result": {**link, "mimeType": "text/plain"}}
-    assert Model(long).result["_meta"] == expected
-    types.ResourceLink.model_validate(expected["toolscript/result"])
-    shown = "".join(block["text"] for block in Model(long).result["content"])
-    assert estimated_tokens(shown.encode()) < LIMIT / BYTES_PER_TOKEN
-
-
-def test_everything_else_that_is_left_out_is_had_by_its_path() -> None:
+def test_everything_else_that_is_left_out_is_had_by_its_name() -> None:
     noted = {**text("a" * 5000), "annotations": {"audience": ["user"]}}
     resource = {"type": "resource", "resource": {"uri": "file:///x", "text": "of x"}}
     meta = {"vendor/x": [{"deep": "b" * 1000}]}
     model = Model({"content": [noted, resource], "_meta": meta, "more": {"y": 1}})
     assert model.text.splitlines()[1] == "Left out: _meta, 1 KiB"
     assert model.result["more"] == {"y": 1}
-    assert model.block(path="content[1]") == [resource]
-    assert model.more(path="content[0].annotations") == '{"audience": ["user"]}'
-    assert model.more(path='_meta["vendor/x"][0].deep') == json.dumps("b" * 1000)
+    assert "or query (such as '_meta')." in model.text
+    assert model.block(query="content[1]") == [resource]
+    assert json.loads(model.more(query="_meta")) == meta
+    assert model.block(query="content[0]") == [noted]
+    with pytest.raises(ArgumentsError, match="query is for JSON, and this result is a text"):
+        model.block(query="content[0].annotations")
+    both = Model({"content": [noted], "structuredContent": {"rows": ROWS}})
+    assert both.more(query="rows[7].id") == "7"
 
 
-@pytest.mark.parametrize("place", [0, 499_997, 499_999, 500_000, 999_999, 1_200_000])
+@pytest.mark.parametrize("place", [0, 1_997, 1_999, 2_000, 49_994])
 def test_a_text_is_found_wherever_it_is(place: int) -> None:
-    whole = "-" * place + "NEEDLE" + "-" * (1_300_000 - place)
-    assert Model({"content": [text(whole)]}).more(grep="needle").startswith("1 line of ")
+    """Also from one piece of a long line to the next."""
+    whole = "-" * place + "NEEDLE" + "-" * (50_000 - 6 - place)
+    found = Model({"content": [text(whole)]}).more(grep="needle")
+    assert found.startswith(f"1 line of 25 with 'needle'\n{place // 2000 + 1}: ")
+    assert "NEEDLE" in found
+
+
+def test_a_text_is_found_once_a_line_and_no_more_often_than_is_of_use() -> None:
+    model = Model({"content": [text("aa" * 4000 + "\n" + "aa\n" * 1500)]})
+    lines = model.more(grep="A").splitlines()
+    assert lines[0].startswith("1000 lines or more of 1505 with 'A', ")
+    assert [line.partition(":")[0] for line in lines[1:6]] == ["1", "2", "3", "4", "6"]
+    assert model.more(grep="b") == "0 lines of 1505 with 'b'"
 
 
 def test_large_json_that_is_no_text_is_read_as_well() -> None:
     many = [[n, n] for n in range(80_000)]
     model = Model({"content": [], "structuredContent": {"pairs": many}}, RESULT_LIMIT)
-    assert "Shape: {pairs: list of 80000 × list of 2 × number}" in model.text
-    assert model.more(path="pairs[79999]") == "[79999,79999]"
+    assert "or query (such as 'pairs[0:20]')." in model.text
+    assert model.more(query="pairs[79999]") == "[79999,79999]"
 
 
 @pytest.mark.parametrize(
@@ -230,22 +233,20 @@ def test_images_count_by_their_pixels() -> None:
     assert "Left out: content[1], image/png, 20000 × 10 pixels, 2 KiB" in model.text
     assert model.text.endswith("\na chart")
     with pytest.raises(ArgumentsError, match="which no model can be shown"):
-        model.block(path="content[1]")
+        model.block(query="content[1]")
     several = Model({"content": [image(2000, 2000) for _ in range(9)]})
-    assert several.block(path="content[8]") == [image(2000, 2000)]
+    assert several.block(query="content[8]") == [image(2000, 2000)]
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"path": "result[9999]"}, r"path: there is no \[9999\] in list of 900 × object"),
-        ({"path": "resul"}, "path: there is no resul in {result: list of 900}"),
-        ({"path": "result[*].nam"}, "path: there is no .nam in {id: number, name: string"),
-        ({"path": "result[a]"}, "path: '.a.' cannot be read; a path is such as rows"),
+        ({"query": "resul"}, 'query finds nothing in {"result":'),
+        ({"query": "result[a]"}, "query: Expecting: star"),
         ({"lines": "0"}, "lines is '0'; send numbers from 1 to 902"),
         ({"lines": "x-y"}, "lines is 'x-y'; send numbers from 1 to 902"),
         ({"lines": "5000"}, "lines is '5000'; send numbers"),
-        ({"lines": "1", "grep": "row"}, "lines, grep and path are given together; send one"),
+        ({"lines": "1", "grep": "row"}, "lines, grep and query are given together; send one"),
     ],
 )
 def test_a_question_that_leads_nowhere_says_so(asked: dict[str, str], message: str) -> None:

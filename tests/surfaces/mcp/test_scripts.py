@@ -105,7 +105,7 @@ def test_what_it_returns_obeys_the_limit_of_results(cli: Cli) -> None:
     said, failed = run(cli, script)
     assert not failed
     assert "too long to be shown whole" in said
-    assert "Shape: list of 5000" in said
+    assert "query (such as '[0:20]')" in said
     said, failed = run(cli, "for number in range(90_000):\n    print('line', number)\n1 / 0")
     assert failed
     assert "\nline 3: ZeroDivisionError: division by zero\nline 0\n" in said

@@ -1,4 +1,4 @@
-"""Stored results over MCP: whose they are, how long they last, as resources and as references."""
+"""Stored results over MCP: whose they are, how long they last, and how they are read."""
 
 import json
 import os
@@ -6,10 +6,8 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -17,8 +15,7 @@ import pytest
 from anyio import to_thread
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
-from tests.support import FUZZY, PATIENCE_S, WRITES, Cli, Scripted, create_token, fetch, tool, until
+from tests.support import FUZZY, PATIENCE_S, WRITES, Cli, Scripted, create_token, tool, until
 from tests.surfaces.mcp.test_mcp import MODES, Mode
 
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(1000)]
@@ -30,7 +27,6 @@ MIXED: dict[str, Any] = {
         *[{"type": "image", "data": PIXEL, "mimeType": "image/png"}] * 4,
     ]
 }
-TAKE = tool("take", inputSchema={"type": "object", "properties": {"ids": {"type": "array"}}})
 
 
 class Stored:
@@ -64,10 +60,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stored]:
     cli = Cli(home, FUZZY | {"TOOLSCRIPT_LOG_ARGUMENTS": "true"})
     results = {"rows": LONG, "mixed": MIXED}
     entry = Scripted(home)(
-        *(tool(name) | WRITES for name in ("rows", "mixed", "huge", "sign")), TAKE, results=results
+        *(tool(name) | WRITES for name in ("rows", "mixed", "huge", "take")), results=results
     )
-    narrow = {"permissions": {"s__huge": "ask"}}
-    rules = {"permissions": {"s__take": "allow", "s__sign": "ask"}, "profiles": {"narrow": narrow}}
+    rules = {"profiles": {"narrow": {"permissions": {"s__huge": "ask"}}}}
     cli.configure(s={**entry, "resultLimit": {"huge": 900_000, "take": 60_000}})
     config = json.loads((home / ".toolscript.json").read_text("utf-8"))
     (home / ".toolscript.json").write_text(json.dumps(config | rules), "utf-8")
@@ -81,34 +76,31 @@ async def call(client: Any, name: str, **arguments: Any) -> Any:
 
 async def handle_of(client: Any, name: str = "s__rows") -> str:
     result = await call(client, name)
-    [handle] = re.findall(r'{"\$result": "([\w-]+)"}', result.content[0].text)
+    [handle] = re.findall(r"read_result with handle '([\w-]+)'", result.content[0].text)
     return handle
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_stored_result_is_a_resource(stored: Stored, mode: Mode) -> None:
-    """Of its link; in parts no longer than those of `read_result`."""
-
-    async def work() -> None:
+def test_a_stored_result_is_read_part_by_part(stored: Stored, mode: Mode) -> None:
+    async def work() -> str:
         async with stored.client(mode) as client:
-            result = await call(client, "s__mixed")
-            link = result.meta["toolscript/result"]
-            assert link["type"] == "resource_link"
-            handle = link["name"]
-            [first] = (await client.read_resource(link["uri"])).contents
-            extra = {"handle": handle, "page": 2}  # a parameter that models invent
-            read = await client.call_tool("read_result", extra)
-            assert first.text == read.content[0].text
-            assert len(first.text) <= 24_000
-            asked = f"{link['uri']}?lines=2-2"
-            assert (await client.read_resource(asked)).contents[0].text.startswith("lines 2 to 2")
-            [image] = (await client.read_resource(f"{link['uri']}?path=content%5B4%5D")).contents
-            assert (image.blob, image.mime_type) == (PIXEL, "image/png")
-            for wrong in ("?lines=0", "?path=" + quote("content[9]"), "?lines=1&grep=t"):
-                with pytest.raises(MCPError):
-                    await client.read_resource(link["uri"] + wrong)
+            handle = await handle_of(client, "s__mixed")
 
-    anyio.run(work)
+            async def read(**asked: Any) -> Any:
+                return await client.call_tool("read_result", {"handle": handle, **asked})
+
+            [first] = (await read(page=2)).content  # a parameter that models invent
+            assert len(first.text) <= 24_000
+            assert (await read(lines="2-2")).content[0].text.startswith("lines 2 to 2")
+            [image] = (await read(query="content[4]")).content
+            assert (image.data, image.mime_type) == (PIXEL, "image/png")
+            for wrong in ({"lines": "0"}, {"query": "content[9]"}, {"lines": "1", "grep": "t"}):
+                assert (await read(**wrong)).is_error
+            return handle
+
+    handle = anyio.run(work)
+    for log in stored.cli.home.rglob("*.log"):
+        assert handle not in log.read_text("utf-8", errors="replace")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -124,21 +116,12 @@ def test_h1_a_handle_is_the_sessions_and_its_grants_alone(
             others = [(path, 1)] if path == "/mcp" else [(path, 0)]
             for other_path, token in others:
                 async with stored.client(mode, other_path, token) as other:
-                    answers = list[Any]()
+                    answers = list[str]()
                     for given in (handle, "abcdefghjkmn"):
-                        asked = {"handle": given}
-                        read = await other.call_tool("read_result", asked)
-                        used = await call(other, "s__take", ids={"$result": given})
-                        with pytest.raises(MCPError) as refused:
-                            await other.read_resource(f"toolscript://results/{given}")
-                        answers.append(
-                            [
-                                str(each).replace(given, "HANDLE")
-                                for each in (read, used, refused.value.code, refused.value)
-                            ]
-                        )
+                        read = await other.call_tool("read_result", {"handle": given})
+                        answers.append(str(read).replace(given, "HANDLE"))
                     assert answers[0] == answers[1]
-                    assert "no result 'HANDLE' is kept here" in answers[0][0]
+                    assert "no result 'HANDLE' is kept here" in answers[0]
             assert not (await client.call_tool("read_result", {"handle": handle})).is_error
 
     anyio.run(work)
@@ -155,47 +138,6 @@ def test_a_sessions_results_end_with_it(stored: Stored) -> None:
                 most = stored.files
             await to_thread.run_sync(until, lambda: stored.files <= most - 3, "they are dropped")
             assert stored.files
-
-    anyio.run(work)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_reference_over_all_tools_is_neither_recorded_nor_are_its_values(
-    stored: Stored, mode: Mode
-) -> None:
-    async def work() -> str:
-        async with stored.client(mode, "/mcp/all") as client:
-            result = await client.call_tool("s__rows", {})
-            handle = result.meta["toolscript/result"]["name"]
-            given = {"ids": {"$result": handle, "path": "[7:9].name"}}
-            answer = await client.call_tool("s__take", given)
-            assert json.loads(answer.content[0].text)["arguments"] == {"ids": ["row 7", "row 8"]}
-            return handle
-
-    handle = anyio.run(work)
-    headers = {"Authorization": f"Bearer {stored.cli.record()['key']}"}
-    calls = fetch(stored.url, "/activity", headers=headers)[1]["calls"]
-    newest = next(each for each in calls if each["tool"] == "s__take")
-    assert newest["arguments"] == '{"ids":{"$result":"***","path":"[7:9].name"}}'
-    assert handle not in json.dumps(calls)
-    for log in stored.cli.home.rglob("*.log"):
-        assert handle not in log.read_text("utf-8", errors="replace")
-
-
-def test_a_person_is_asked_about_the_values_of_references(stored: Stored) -> None:
-    headers = {"Authorization": f"Bearer {stored.cli.record()['key']}"}
-
-    def asked() -> list[Any]:
-        return fetch(stored.url, "/pending", headers=headers)[1]["pending"]
-
-    async def work() -> None:
-        async with stored.client("legacy") as client, anyio.create_task_group() as tasks:
-            reference = {"$result": await handle_of(client), "path": "[7:9].name"}
-            tasks.start_soon(partial(call, client, "s__sign", ids=reference))
-            [question] = await to_thread.run_sync(until, asked, "a person is asked")
-            assert "row 7" in json.dumps(question)
-            assert reference["$result"] not in json.dumps(question)
-            tasks.cancel_scope.cancel()
 
     anyio.run(work)
 

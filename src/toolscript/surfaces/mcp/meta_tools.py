@@ -133,7 +133,7 @@ def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:
             handle=_TEXT,
             lines=_string("As '61-120'."),
             grep=_string("A text in the lines."),
-            path=_string("As 'rows[10:20].name'."),
+            query=_string("JMESPath, as 'rows[10:20].name'."),
         ),
         _entry(
             SKILLS,

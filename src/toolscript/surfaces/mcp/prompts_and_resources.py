@@ -16,8 +16,6 @@ import anyio
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
 from toolscript.surfaces.mcp.request_context import RequestContext, arguments_of, name_of
-from toolscript.surfaces.mcp.result_truncation import RESULTS
-from toolscript.surfaces.mcp.stored_results import StoredResults
 from toolscript.surfaces.mcp.ui_pages import (
     QUALIFIED,
     QUALIFIED_PAGE,
@@ -49,12 +47,10 @@ class PromptsAndResources:
 
     Args:
         app: Has the servers.
-        results: The results that are resources as well.
     """
 
-    def __init__(self, app: App, results: StoredResults) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
-        self._results = results
         self._uris: dict[str, frozenset[str]] = {}
         """By server: the URIs of its last list."""
         self._patterns: dict[str, dict[str, UriTemplate | None]] = {}
@@ -103,8 +99,6 @@ class PromptsAndResources:
     async def read_resource(self, params: _Raw, context: RequestContext) -> _Raw:
         """Reads a resource; raises `UnknownNameError` unless exactly one server offers it."""
         uri = str(params.get("uri"))
-        if uri.startswith(RESULTS):
-            return await self._results.read_resource(context.owner, uri)
         server, uri = await self._home(uri, context)
         return await self._request(server, "resources/read", {"uri": uri, **context.more}, context)
 

@@ -31,8 +31,7 @@ other states are the servers'."""
 _PURPOSE = b"mcp-session-id"
 _EXPECTED = "expected one JSON object with jsonrpc, id and method, as JSON-RPC 2.0 has it"
 _HANDLE = re.compile(
-    rb'(?:"handle"\s*:\s*"|"\$result"\s*:\s*"|"uri"\s*:\s*"toolscript://results/)'
-    rb"([0-9a-f]{16})-[a-z2-9]{12}\b"
+    rb'"handle"\s*:\s*"([0-9a-f]{16})-[a-z2-9]{12}\b'
     rb'|"taskId"\s*:\s*"([0-9a-f]{16})\.'
 )
 """A handle or a task's id that another replica may have made, at one of their places."""

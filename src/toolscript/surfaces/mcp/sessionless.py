@@ -23,7 +23,7 @@ Method: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
 
 def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
     """Returns the methods of MCP for one exposure, by name."""
-    others, tasks = PromptsAndResources(app, tools.calls.results), TaskMethods(app, tools.calls)
+    others, tasks = PromptsAndResources(app), TaskMethods(app, tools.calls)
     skills = SkillMethods(app, others)
     return {
         "tools/list": tools.list_tools,

@@ -1,16 +1,15 @@
-"""Stores results that are too long for a model; a tool and a resource serve the rest."""
+"""Stores results that are too long for a model, and reads more of them for their owners."""
 
 import logging
 from collections.abc import Mapping
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 
 from toolscript.app.application import App
 from toolscript.app.result_store import ResultOwner
 from toolscript.gateway.raw_results import in_thread
-from toolscript.surfaces.mcp.result_truncation import RESULTS, read_more
+from toolscript.surfaces.mcp.result_reading import read_more, read_value
 
 log = logging.getLogger(__name__)
 ONE_AT_A_TIME = anyio.CapacityLimiter(1)
@@ -39,39 +38,23 @@ class StoredResults:
             return ""
         return f"{self._replica}-{handle}" if self._replica else handle
 
-    def load(self, owner: ResultOwner, handle: str) -> bytes:
-        """Returns a result of the owner's; raises `UnknownNameError` for any other handle."""
-        return self._app.results.get(self._narrow(owner), handle.rpartition("-")[2])
-
     async def read(self, owner: ResultOwner, handle: str, wanted: Mapping[str, str]) -> _Raw:
-        """Returns a part of a result: see `read_more`, which may raise `ArgumentsError`, too.
+        """Returns a part of a result: see `read_more`.
 
-        Other keys of ``wanted`` than its parameters are ignored.
+        Other keys of ``wanted`` than its parameters are ignored. Raises `UnknownNameError` for a
+        handle that is not the owner's.
         """
-        part = {key: wanted[key] for key in ("lines", "grep", "path") if key in wanted}
+        part = {key: wanted[key] for key in ("lines", "grep", "query") if key in wanted}
+        return await in_thread(lambda: read_more(self._load(owner, handle), **part), ONE_AT_A_TIME)
 
-        def work() -> _Raw:
-            return read_more(self.load(owner, handle), **part)
+    async def read_value(self, owner: ResultOwner, handle: str, query: str) -> str:
+        """Returns a result, or the value of a query in it, as JSON; raises the same errors."""
+        return await in_thread(lambda: read_value(self._load(owner, handle), query), ONE_AT_A_TIME)
 
-        return await in_thread(work, ONE_AT_A_TIME)
-
-    async def read_resource(self, owner: ResultOwner, uri: str) -> _Raw:
-        """Returns the same for ``toolscript://results/HANDLE?lines=61-120``, as a resource."""
-        wanted = dict(parse_qsl(urlsplit(uri).query))
-        handle = uri.removeprefix(RESULTS).partition("?")[0]
-        result = await self.read(owner, handle, wanted)
-        return {"contents": [{"uri": uri, **_contents(block)} for block in result["content"]]}
+    def _load(self, owner: ResultOwner, handle: str) -> bytes:
+        return self._app.results.get(self._narrow(owner), handle.rpartition("-")[2])
 
     def _narrow(self, owner: ResultOwner) -> ResultOwner:
         """Returns an owner whose grant is within the present selections of its profiles."""
         session, grant = owner
         return session, self._app.permissions.narrow(grant)
-
-
-def _contents(block: _Raw) -> _Raw:
-    """Returns a block of a result as the contents of a resource."""
-    if block.get("type") == "resource":
-        return {**block["resource"]}
-    if "text" in block:
-        return {"mimeType": "text/plain", "text": block["text"]}
-    return {"mimeType": block.get("mimeType"), "blob": block.get("data", "")}

@@ -16,20 +16,18 @@ from toolscript.gateway.raw_results import (
     RawResult,
     UnreadableError,
     decode_moderate,
-    in_thread,
     in_thread_if_large,
 )
 from toolscript.retrieval.profiles import SEARCH_TOOLS
 from toolscript.surfaces.mcp import script_caller
 from toolscript.surfaces.mcp.meta_tools import SCHEMAS
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, read_search
-from toolscript.surfaces.mcp.result_references import PATH, ResultReferences
 from toolscript.surfaces.mcp.result_truncation import shorten
 from toolscript.surfaces.mcp.script_caller import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
 from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.text.wire_constants import REFERENCE, RUN, SEARCH, TASK
+from toolscript.text.wire_constants import RUN, SEARCH, TASK
 from toolscript.types import TOOL_CLASSES, ToolClass, ToolSpec
 
 _Raw: TypeAlias = dict[str, Any]
@@ -74,7 +72,7 @@ class ToolCalls:
         """Returns the result of a call: for a model, or ``is_whole`` as its server sent it."""
         call = self._app.call(
             name,
-            await self._resolve(arguments, context),
+            arguments,
             context.caller,
             context.grant,
             history=context.session.history,
@@ -94,7 +92,7 @@ class ToolCalls:
         door = ScriptDoor(
             partial(self._call_for_script, own),
             partial(self._search_for_script, own),
-            partial(self._read_for_script, own),
+            partial(self.results.read_value, own.owner),
         )
         outcome = await self._app.scripts.run(script, self._app.catalogue(own.grant), door)
         result = script_caller.script_result(outcome)
@@ -110,19 +108,6 @@ class ToolCalls:
         given = check_arguments(SEARCH, SCHEMAS[False][SEARCH], {"query": query, "limit": limit})
         request = read_search(dict(given), context, SEARCH_TOOLS)
         return script_caller.write_found(await self._app.search(request, context.session.history))
-
-    async def _read_for_script(self, context: RequestContext, handle: str, path: str) -> str:
-        reference = {REFERENCE: handle, PATH: path}
-        value = await self._resolve({"value": reference}, context)
-        return msgspec.json.encode(value["value"]).decode()
-
-    async def _resolve(self, arguments: _Raw, context: RequestContext) -> _Raw:
-        """Returns arguments in which parts of stored results have the places of references."""
-        references = ResultReferences(arguments)
-        if not references:
-            return arguments
-        load = partial(self.results.load, context.owner)
-        return await in_thread(partial(references.replace, load), ONE_AT_A_TIME)
 
     async def _answer_call(
         self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool

@@ -6,7 +6,6 @@ WARNING. Arguments are recorded if the application's recorder keeps them.
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
@@ -22,7 +21,6 @@ from toolscript.storage.activity_log import Outcome, RecordedCall
 from toolscript.surfaces.server.error_codes import outcome_of
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
-from toolscript.text.wire_constants import REFERENCE
 from toolscript.types import Grant
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ HOLDER: ContextVar[str] = ContextVar("holder", default=OWNER)
 PERIOD_S = 60.0
 MAX_ARGUMENTS_CHARS = 600
 """Characters of a call's arguments that are recorded."""
-_HANDLE = re.compile(rf'(?<="{re.escape(REFERENCE)}":)"[^"]*"')
-"""A handle is no argument, and whoever reads the record might use it."""
 _SHOWN = 200
 """Characters of a name or a search that are recorded."""
 
@@ -94,9 +90,7 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
                 argument_bytes=None if sent is None else len(sent),
                 result_bytes=None if result is None else _json_bytes(result),
                 search=None if search is None else printable(redact(search, hidden), _SHOWN),
-                arguments=printable(
-                    redact(_HANDLE.sub('"***"', sent.decode()), hidden), MAX_ARGUMENTS_CHARS
-                )
+                arguments=printable(redact(sent.decode(), hidden), MAX_ARGUMENTS_CHARS)
                 if keeps and sent is not None
                 else None,
             )
