@@ -20,16 +20,13 @@ from tests.support import (
     until,
     write_config,
 )
-from toolscript.app.kept_questions import KeptQuestions
 from toolscript.bootstrap import Wiring
 from toolscript.errors import (
-    InputError,
     NotReadyError,
     QueryError,
     RangeError,
     UnknownNameError,
 )
-from toolscript.storage.file_records import FileRecords
 from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 OFFLINE = Wiring(start="needed")
@@ -414,13 +411,3 @@ def test_a_skill_that_is_called_like_a_pattern_opens_no_other(tmp_path: Path) ->
             now.portal.call(now.app.skills().read, "secret")
         page = now.portal.call(now.app.skills().read, "secre?")
         assert "Text of secre?." in page.text
-
-
-def test_more_questions_than_can_be_read_are_not_kept(tmp_path: Path) -> None:
-    questions = KeptQuestions(FileRecords(tmp_path), max_bytes=1000)
-    questions.keep("a" * 500, "s__t")
-    with pytest.raises(InputError, match="at most 1000 bytes"):
-        questions.keep("b" * 500, "s__t")
-    questions.drop("a" * 500)
-    questions.keep("b" * 500, "s__t")
-    assert [each.query for each in questions.all()] == ["b" * 500]

@@ -13,7 +13,7 @@ from toolscript.config.secret_key import SecretKey
 from toolscript.postgres.shared_stores import SharedStores
 
 Open = Callable[[], Stores]
-NAMES = ("tokens", "pins", "answers", "questions", "logins")
+NAMES = ("tokens", "pins", "answers", "logins")
 
 
 @pytest.fixture(params=["file", "database"])

@@ -183,7 +183,7 @@ def newest_posts() -> st.SearchStrategy[tuple[bytes, dict[str, str]]]:
 PATHS = (
     *("/", "/search.json", "/tools/s__echo", "/tools/s__erase", "/tools/s__echo.json"),
     *("/servers", "/servers/s", "/servers.json", "/review", "/activity", "/activity.json"),
-    *("/graph", "/skills", "/access", "/doctor", "/questions", "/link"),
+    *("/graph", "/skills", "/access", "/doctor", "/link"),
     *("/enter", "/leave", "/static/page.css", "/static/../x", "/none", "/servers/s.json"),
 )
 _FIELDS = (

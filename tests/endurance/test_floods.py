@@ -291,7 +291,7 @@ def crowd(started: Started, tokens: list[str], effort: Effort) -> str:
         form = b"a=" + b"b" * (4 * MIB - 2)
         kinds = [
             ("/tools/s__edit", "application/json", edit, effort.times(200)),
-            ("/ui/questions", "application/x-www-form-urlencoded", form, effort.times(8)),
+            ("/ui/access", "application/x-www-form-urlencoded", form, effort.times(8)),
             ("/mcp/stream", "application/x-ndjson", None, effort.times(1_000)),
         ]
         for number in range(effort.times(250)):

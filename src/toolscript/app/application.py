@@ -19,7 +19,6 @@ from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.app.calls import Calls
 from toolscript.app.health import HealthMonitor
-from toolscript.app.kept_questions import KeptQuestions
 from toolscript.app.result_store import ResultStore
 from toolscript.app.reviewing import review
 from toolscript.app.scoped_catalogue import ScopedCatalogue
@@ -88,8 +87,6 @@ class App:
         """Learns from use; None if nothing is learned."""
         self.activity = ActivityRecorder(stores.activity, keep_arguments=calls.log_arguments)
         """Records calls for surfaces."""
-        self.questions = KeptQuestions(stores.records("questions"))
-        """The questions whose right tools are known."""
         self._stores = stores
         self._gateway = gateway
         self._index = index

@@ -39,7 +39,7 @@ class Stores(Protocol):
         ...
 
     def records(self, store: str) -> Records:
-        """Returns the values of one store: tokens, pins, answers, questions or logins."""
+        """Returns the values of one store: tokens, pins, answers or logins."""
         ...
 
     def vectors(self, servers: str, *, is_fallback: bool) -> VectorCache:

@@ -52,7 +52,6 @@ class LocalStores:
             "tokens": lambda: token_files(data_dir, config_key),
             "pins": self._pins,
             "answers": lambda: FileRecords(data_dir / "permissions", f"-{config_key}.json"),
-            "questions": lambda: FileRecords(data_dir / "questions", f"-{config_key}.jsonl"),
             "logins": lambda: FileRecords(data_dir / "auth"),
         }
         self._config_key = config_key

@@ -45,7 +45,7 @@ class SharedStores:
         self.replication: DatabaseReplication | None = None
         """None before `join`."""
         self._stores: dict[str, DatabaseRecords] = {}
-        for store in ("pins", "answers", "questions"):
+        for store in ("pins", "answers"):
             self._stores[store] = DatabaseRecords(self.database, self.feed, catalogue, store)
         self._stores["logins"] = DatabaseRecords(
             self.database, self.feed, catalogue, "logins", is_locked_long=True

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from benchmarks.quality.__main__ import main as quality
@@ -66,16 +65,17 @@ def test_the_figures_are_those_of_the_benchmark(
         assert done["figures"][key] == pytest.approx(row[key], abs=5e-5), key
 
 
-def test_misses_confusions_and_tools_without_words_are_named(cli: Cli, folder: Path) -> None:
+def test_misses_are_named_with_the_reason(cli: Cli, folder: Path) -> None:
+    odd = {"question": "paint a house", "relevant": ["tools__do_it"]}
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, [*QUESTIONS, odd])), "utf-8")
     found = json.loads(evaluate(cli, folder, "--output", "json").stdout)
-    assert found["questions"] == 3
-    assert found["figures"]["r1"] == pytest.approx(2 / 3)
-    (confusion,) = found["confusions"]
-    assert confusion["tool"] == "tools__do_it"
-    assert confusion["words"] == ["performs", "operation"]
+    assert found["questions"] == 4
+    assert found["figures"]["r1"] == pytest.approx(2 / 4)
+    (miss,) = found["misses"]
+    assert miss["rank"] > 5
     text = evaluate(cli, folder).stdout
-    assert "Taken for each other" in text
-    assert "only the latter says: performs, operation" in text
+    assert f"paint a house: wanted tools__do_it, found {', '.join(miss['found'])}; " in text
+    assert miss["why"] in text
 
 
 def test_a_threshold_and_a_baseline_decide_about_the_exit_code(cli: Cli, folder: Path) -> None:
@@ -93,20 +93,6 @@ def test_a_threshold_and_a_baseline_decide_about_the_exit_code(cli: Cli, folder:
     assert "R@5 is 0.7500, below --min-recall5 0.9000" in done.stderr
 
 
-def test_markdown_and_junit_have_the_same_misses(cli: Cli, folder: Path) -> None:
-    (folder / "questions.jsonl").write_text(
-        json.dumps({"question": "paint a <house> & co", "relevant": ["tools__do_it"]}), "utf-8"
-    )
-    suite = ET.fromstring(evaluate(cli, folder, "--output", "junit").stdout)  # noqa: S314 - our own
-    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
-    (case,) = suite
-    assert case.get("name") == "paint a <house> & co"
-    assert "wanted tools__do_it" in str(case[0].text)
-    markdown = evaluate(cli, folder, "--output", "markdown").stdout
-    assert "| **all** | 0.000 |" in markdown
-    assert "paint a <house> & co: wanted tools__do_it" in markdown
-
-
 def test_a_configuration_and_its_gateway_answer_alike(
     cli: Cli, scripted: Scripted, tmp_path: Path
 ) -> None:
@@ -114,12 +100,10 @@ def test_a_configuration_and_its_gateway_answer_alike(
     more = [tool(f"read_file_{number}", "Read a file") for number in range(5)]
     odd = tool("odd", "Marks\0 a page.")  # which is no question for HTTP
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL, odd, *more))
-    template = cli("eval", "--template").stdout.splitlines()
-    assert json.loads(template[0]) == {"question": "", "relevant": ["files__read_file"]}
     asked = tmp_path / "questions.jsonl"
     pairs = [("read file", "files__read_file"), ("read file", "mail__send_mail")]
     rows = [json.dumps({"question": text, "relevant": [right]}) for text, right in pairs]
-    asked.write_text("\n".join([*template, *rows]), "utf-8")
+    asked.write_text("\n".join(rows), "utf-8")
     alone = cli.json("eval", str(asked))
     assert alone["questions"] == 2
     assert alone["figures"]["r5"] == 0.5
@@ -135,7 +119,8 @@ def test_a_configuration_and_its_gateway_answer_alike(
         ("{", "questions.jsonl:1: this is no JSON"),
         ('{"question": 1, "relevant": ["a"]}', "questions.jsonl:1: expected"),
         ('{"question": "x", "relevant": []}', "questions.jsonl:1: expected"),
-        ('{"question": "", "relevant": ["a"]}', "has no question"),
+        ('{"question": "", "relevant": ["a"]}', "questions.jsonl:1: expected"),
+        ("", "has no question"),
         ('{"question": "x", "relevant": ["a"]}', "names 'a', which is no tool of this catalogue"),
     ],
 )
@@ -159,8 +144,5 @@ def test_bad_files_are_refused_in_one_line(cli: Cli, folder: Path) -> None:
         assert done.returncode == 2
         assert "tools.json has no tools" in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
-    done = cli("eval")
-    assert done.returncode == 2
-    assert "--template" in done.stderr
     done = cli("eval", str(folder / "nothing.jsonl"), "--tools", str(folder / "tools.json"))
     assert done.returncode == 2

@@ -60,12 +60,6 @@ _SKILLS = {
         "# Stale tickets\n\nA ticket is stale after ninety days without an answer.\n",
     ),
 }
-_QUESTIONS = {
-    "what changed in the last commit": "git__git_log",
-    "convert a time to another zone": "time__convert_time",
-    "read several files at once": "filesystem__read_multiple_files",
-    "which tables does the database have": "sqlite__list_tables",
-}
 _SEARCHES = {
     "time__get_current_time": "what time is it in Tokyo",
     "git__git_log": "show the commit log",
@@ -159,13 +153,11 @@ def _own_copies(entries: Mapping[str, Any], home: Path) -> dict[str, Any]:
 
 
 def _use(site: RealSite) -> None:
-    """Calls tools as several callers, keeps questions, and teaches the graph some workflows."""
+    """Calls tools as several callers, and teaches the graph some workflows."""
     cli, visitor, repo = site.cli, site.visitor, str(site.home / "workspace" / "repo")
     notes = str(site.home / "workspace" / "notes.txt")
     ready = {"servers", "ready"}
     until(lambda: _states(visitor) >= ready and "connecting" not in _states(visitor), "all tried")
-    for name, tool_id in _QUESTIONS.items():
-        assert visitor.send(f"{PAGE}/questions", q=name, tool=tool_id).status == 303
     flow = site.home / "workflows.json"
     flow.write_text(json.dumps({"workflows": [{"steps": steps} for steps in _WORKFLOWS]}))
     _done(cli, "graph", "import", str(flow))

@@ -42,7 +42,6 @@ LIST = tool(
 SCREENS = [
     *(f"/ui{path}" for path, _ in NAVIGATION),
     "/ui/?q=list+files&threshold=0&alpha=0.4&why=send_mail&open=files__list_directory",
-    "/ui/questions?measure=true",
     "/ui/tools/files__list_directory",
     "/ui/servers/files",
     "/ui/servers/dead",
@@ -85,7 +84,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tup
         assert found.json["results"][0]["toolId"] == "files__list_directory"
         own = {"Content_Type": "application/json", **owner}
         visitor.open("/tools/files__list_directory", "POST", '{"path": "a <b>folder</b>"}', **own)
-        visitor.send("/ui/questions", q="list what is there", tool="files__list_directory")
         put(listed, tool("fetch", "Fetch a page, and send it on.", **READS))
         until(lambda: visitor.open("/ui/review.json").json["review"]["held"], "it is held")
         yield cli, browser
@@ -177,15 +175,6 @@ def test_why_not_and_settings_while_one_types(browser: Chromium) -> None:
         expect(page.locator(".hit")).to_have_count(3)
         page.get_by_label("model").select_option("none")
         page.wait_for_url("**model=none**")
-
-
-def test_a_question_is_kept_and_measured(browser: Chromium) -> None:
-    with browser.page("/ui/?q=list+what+is+in+a+folder&open=files__list_directory") as page:
-        page.get_by_role("button", name="Keep as a question").click()
-        expect(page.locator(".verdict")).to_contain_text("Passes")
-        row = page.get_by_role("row", name="list what is in a folder")
-        row.get_by_role("button", name="Drop").click()
-        expect(page.locator("main")).not_to_contain_text("list what is in a folder")
 
 
 def test_a_page_is_small_and_needs_one_request_beside_the_style(browser: Chromium) -> None:

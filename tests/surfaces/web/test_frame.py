@@ -231,20 +231,20 @@ def test_many_links_of_one_holder_end_nothing_of_another(door: Cli) -> None:
 
 def test_a_long_form_is_refused_before_it_is_read(door: Cli) -> None:
     visitor = browser(door).log_in(door)
-    refused = visitor.send("/ui/questions", q="%" * MAX_FORM_BYTES)
+    refused = visitor.send("/ui/access", revoke="%" * MAX_FORM_BYTES)
     assert refused.status == 400
     assert f"at most {MAX_FORM_BYTES} are read" in refused.page.one("main").text
     fits = "a" * (MAX_FORM_BYTES - 200)
-    assert visitor.send("/ui/questions", drop=fits).status == 303
+    assert visitor.send("/ui/access", revoke=fits).status == 404
 
 
 def test_a_form_has_to_be_the_pages_own(door: Cli) -> None:
     visitor = browser(door).log_in(door)
     form = {"Content_Type": "application/x-www-form-urlencoded"}
-    body, own = "q=read&tool=files__read_file", {"Sec_Fetch_Site": "same-origin"}
+    ids, own = [create_token(door)["id"] for _ in range(2)], {"Sec_Fetch_Site": "same-origin"}
 
     def send(**headers: str) -> int:
-        return visitor.open("/ui/questions", "POST", body, **headers).status
+        return visitor.open("/ui/access", "POST", f"revoke={ids[-1]}", **headers).status
 
     origin = visitor.url
     assert send(**form) == 403, "nothing says where it comes from"
@@ -253,8 +253,9 @@ def test_a_form_has_to_be_the_pages_own(door: Cli) -> None:
     assert send(**form, Origin="null", Sec_Fetch_Site="cross-site") == 403
     assert send(**form, Origin=origin, Sec_Fetch_Site="same-site") == 403
     assert send(Content_Type="text/plain", Origin=origin) == 400
-    assert visitor.page("/ui/questions").all("table") == []
+    assert all(each in visitor.page("/ui/access").one("main").text for each in ids)
     assert send(**form, Origin=origin) == 303
+    ids.pop()
     assert send(**form, Origin="null", **own) == 303
 
 
@@ -272,5 +273,5 @@ def test_a_visitor_who_is_nobody_decides_nothing(door: Cli) -> None:
     """While there are no tokens everybody on this machine may search, but not decide."""
     visitor = browser(door)
     assert "Open to this machine" in visitor.page("/ui/").one("footer").text
-    assert visitor.send("/ui/questions", q="read", tool="files__read_file").status == 403
-    assert visitor.open("/ui/questions").status == 403
+    assert visitor.send("/ui/access", revoke="x").status == 403
+    assert visitor.open("/ui/access").status == 403

@@ -32,7 +32,6 @@ FIRST_VISIT = "first-visit"
 SCREENS = {
     "search": "/?q=read+a+file&open=filesystem__read_text_file",
     "why-not": "/?q=save+my+work&threshold=0.2&alpha=0&why=git_commit",
-    "questions": "/questions?measure=true",
     "tool": "/tools/time__convert_time",
     "servers": "/servers",
     "server": "/servers/calendar",
@@ -89,7 +88,7 @@ def picture_name(screen: str, size: str, scheme: str) -> str:
     return f"{screen}-{size}-{scheme}.webp"
 
 
-IN_GUIDE = ("search", "questions", "servers", "review", "activity")
+IN_GUIDE = ("search", "servers", "review", "activity")
 NAMES = {picture_name(screen, "wide", scheme) for screen in IN_GUIDE for scheme in SCHEMES}
 
 

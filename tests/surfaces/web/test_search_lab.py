@@ -1,4 +1,4 @@
-"""The search lab: results with their reasons, settings in the address, kept questions."""
+"""The search lab: results with their reasons, settings in the address."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -11,10 +11,6 @@ import pytest
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, processes, stop_all, tool
 from tests.surfaces.web.browser import Browser, Element
 
-from toolscript.app.kept_questions import MAX_RELEVANT, KeptQuestions
-from toolscript.errors import InputError
-from toolscript.retrieval.evaluation import Question
-from toolscript.storage.file_records import FileRecords
 from toolscript.surfaces.http.search_answers import ToolHit
 from toolscript.surfaces.web.confidence_bar import bar
 
@@ -186,62 +182,6 @@ def test_nothing_found_names_the_nearest(lab: Browser) -> None:
 def test_a_query_that_is_too_long_is_one_line(lab: Browser) -> None:
     page = lab.page(f"/ui/?q={'x' * 9000}")
     assert "9000 characters" in page.one("p", class_="problem").text
-
-
-@pytest.fixture
-def own_lab(tmp_path: Path, storage: dict[str, str]) -> Generator[Browser]:
-    """One in which no question is kept yet."""
-    with laboratory(tmp_path, storage) as browser:
-        yield browser
-
-
-@pytest.mark.both_storages
-def test_kept_questions_are_measured(own_lab: Browser) -> None:
-    lab = own_lab
-    good, bad = "read what is in a file", "archive letters"
-    for query, tool_id in ((good, "files__read_file"), (bad, "files__list_directory")):
-        assert lab.send("/ui/questions", q=query, tool=tool_id).status == 303
-    page = lab.page("/ui/questions?measure=true&least=0.99")
-    assert "Fails" in page.one("p", class_="verdict").text
-    assert (
-        "Passes" in lab.page("/ui/questions?measure=true&least=0").one("p", class_="verdict").text
-    )
-    figures = lab.open("/ui/questions.json?measure=true").json["measured"]
-    assert figures["questions"][0]["ranks"] == {"files__read_file": 1}
-    assert figures["questions"][0]["scores"]["ndcg10"] == 1
-    mean = sum(each["scores"]["mrr"] for each in figures["questions"]) / 2
-    assert figures["mean"]["mrr"] == pytest.approx(mean)
-    assert lab.send("/ui/questions", q="x", tool="files__none").status == 404
-    assert lab.send("/ui/questions", q="x").status == 400
-    assert lab.send("/ui/questions", drop=bad).status == 303
-    assert lab.open("/ui/questions.json").json["questions"] == [
-        {"query": good, "relevant": ["files__read_file"]}
-    ]
-
-
-def test_the_file_of_questions_is_that_of_the_benchmark(tmp_path: Path) -> None:
-    file = tmp_path / "q" / "queries.jsonl"
-    # The gateway's own name for the file has the configuration's key in it.
-    records = FileRecords(file.parent, ".jsonl")
-    kept = KeptQuestions(records)
-    assert kept.all() == []
-    kept.keep("read “it”", "a__x")
-    kept.keep("read “it”", "a__y")
-    kept.keep("read “it”", "a__x")
-    assert kept.all() == [Question("read “it”", ("a__x", "a__y"))]
-    from benchmarks.quality.datasets import queries  # noqa: PLC0415 - only here
-
-    records.path("questions").rename(file)
-    [query] = queries(file.parent)
-    assert (query.query, query.relevant) == ("read “it”", ("a__x", "a__y"))
-    file.rename(records.path("questions"))
-    for number in range(MAX_RELEVANT - 2):
-        kept.keep("read “it”", f"a__{number}")
-    with pytest.raises(InputError, match="at most"):
-        kept.keep("read “it”", "a__more")
-    records.path("questions").write_text("no JSON\n")
-    with pytest.raises(InputError, match=r"questions\.jsonl"):
-        kept.all()
 
 
 def test_the_bar_adds_up_to_the_confidence(lab: Browser) -> None:

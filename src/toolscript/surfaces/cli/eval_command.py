@@ -1,39 +1,76 @@
-"""``toolscript eval``: measures whether tools are found, for those who write or choose servers."""
+"""``toolscript eval``: measures whether tools are found, for those who write or choose servers.
 
-from collections.abc import Callable, Mapping
+The figures are those of `quality_metrics`, as ``benchmarks.quality`` has them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-from xml.sax.saxutils import escape, quoteattr
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
 from toolscript.errors import InputError
-from toolscript.retrieval.evaluation import (
-    FIGURES,
-    Evaluation,
-    Miss,
-    check_questions,
-    evaluate,
-    parse_questions,
-    shortfalls,
-)
-from toolscript.retrieval.quality_metrics import DEPTH
+from toolscript.retrieval.quality_metrics import DEPTH, LABELS, Scores, mean, score
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
-from toolscript.surfaces.cli.options import output_choice, reading, refresh_option, settings_options
+from toolscript.surfaces.cli.options import output_option, reading, refresh_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json, print_table, print_text
-from toolscript.text.display import first_lines
+from toolscript.text.display import first_lines, printable
+from toolscript.text.json_values import as_list, as_object
+from toolscript.text.words import first_sentence
 from toolscript.types import Document, ToolSpec
 
+HIT_RANK = 5
+"""A question is missed if none of its tools is among the first five."""
+MAX_DESCRIBED = 2000
+"""Maximum number of tools whose own descriptions are asked for them."""
 _MAX_SHOWN = 20
-"""Misses, confusions and tools that a table or Markdown lists; JSON has all."""
+"""Misses and tools that a table lists; JSON has all."""
+_ROUNDING = 0.00005
+_FORM = '{"question": "…", "relevant": ["server__tool"]}'
 _PATH = click.Path(dir_okay=False, path_type=Path)
+_Search = Callable[[str], list[str]]
+"""Returns the ids of the tools that answer a question, best first."""
+_Explain = Callable[[str, str], str]
+"""Returns the place of a tool for a question, in a sentence."""
+
+
+class Question(NamedTuple):
+    """A question, and the ids of the tools that answer it."""
+
+    query: str
+    relevant: tuple[str, ...]
+
+
+class Miss(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that did not find its tool."""
+
+    query: str
+    relevant: tuple[str, ...]
+    rank: int | None
+    """The rank of the first right tool; None if it is not among the first ten."""
+    found: tuple[str, ...]
+    """The ids that came first instead."""
+    why: str
+    """The place of the right tool, in a sentence."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an evaluation."""
+
+    questions: int
+    figures: Scores
+    servers: dict[str, Scores]
+    """The figures of the questions about each server's tools."""
+    misses: tuple[Miss, ...]
+    unfindable: tuple[str, ...]
+    """Tools that the first sentence of their own description does not find."""
 
 
 @click.command("eval")
-@click.argument("questions", required=False, type=_PATH)
+@click.argument("questions", type=_PATH)
 @click.option(
     "--tools",
     "file",
@@ -41,7 +78,6 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
     metavar="FILE",
     help="Tools as tools/list answers, or JSON lines.",
 )
-@click.option("--template", is_flag=True, help="Print a file of questions to fill in, and stop.")
 @click.option(
     "--min-recall5",
     type=click.FloatRange(0, 1),
@@ -51,143 +87,97 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--baseline", type=_PATH, metavar="FILE", help="Exit with 1 if worse than this JSON output."
 )
-@output_choice(
-    "A table for people; JSON, Markdown or JUnit's XML for programs.",
-    *("table", "json", "markdown", "junit"),
-)
+@output_option
 @refresh_option
 @settings_options("model", "config", "data_dir")
 def evaluate_command(
-    questions: Path | None,
+    questions: Path,
     file: Path | None,
-    template: bool,
     min_recall5: float | None,
     baseline: Path | None,
     output: str,
     refresh: bool,
     **flags: Any,
-) -> None:
+) -> int:
     """Measure whether the questions in a file find their tools.
 
     QUESTIONS has a JSON object on each line: {"question": "…", "relevant": ["server__tool"]}.
     The tools are those of your configuration, or of --tools.
     """
-    if not (questions or template):
-        raise InputError("name a file of questions, or print one to fill in with --template")
     former = _read_baseline(baseline) if baseline else {}
+    asked = _read_questions(questions)
     if file is not None:
         known = _read_tools(file)
-        if template:
-            _print_template(known)
-            return
-        search, explain = _search_locally(known)
-        result = _evaluate(questions or Path(), known, search, explain)
+        result = _evaluate(asked, known, *_search_locally(known))
     else:
         with connected(flags, refresh=refresh, skills="off") as client:
-            known = _list_tools(client)
-            if template:
-                _print_template(known)
-                return
-            result = _evaluate(questions or Path(), known, *_search_by(client))
-    _PRINT[output](result)
+            result = _evaluate(asked, _list_tools(client), *_search_by(client))
+    if output == "json":
+        print_json(msgspec.to_builtins(result))
+    else:
+        _print_table(result)
     floors = {} if min_recall5 is None else {"r5": min_recall5}
-    lines = [
-        *shortfalls(result.figures, floors, "--min-recall5"),
-        *shortfalls(result.figures, former, "the baseline's"),
+    shortfalls = [
+        *_shortfalls(result.figures, floors, "--min-recall5"),
+        *_shortfalls(result.figures, former, "the baseline's"),
     ]
-    for line in lines:
+    for line in shortfalls:
         note(line)
-    if lines:
-        raise SystemExit(1)
+    return int(bool(shortfalls))
 
 
 def _evaluate(
-    path: Path,
+    questions: Sequence[Question],
     known: Mapping[str, Document],
-    search: Callable[[str], list[str]],
-    explain: Callable[[str, str], str],
+    search: _Search,
+    explain: _Explain,
 ) -> Evaluation:
-    questions = parse_questions(_read(path), str(path))
-    check_questions(questions, known)
-    return evaluate(questions, known, search, explain)
-
-
-# The tools, and their search
-
-
-class _Row(msgspec.Struct, frozen=True):
-    """A tool in a file: of a ``tools/list`` answer, or of a benchmark's JSON lines."""
-
-    name: str
-    id: str = ""
-    server: str = "tools"
-    title: str | None = None
-    description: str | None = None
-    inputSchema: dict[str, Any] | None = None  # noqa: N815 - as MCP spells it
-    input_schema: dict[str, Any] | None = None
-
-    def document(self) -> Document:
-        """Returns the tool as it is searched."""
-        spec = ToolSpec(
-            server=self.server,
-            name=self.name,
-            title=self.title or "",
-            description=self.description or "",
-            input_schema=self.inputSchema or self.input_schema or {},
-        )
-        return msgspec.structs.replace(Document.of(spec), id=self.id or spec.id)
-
-
-class _Listing(msgspec.Struct, frozen=True):
-    """A ``tools/list`` answer, whole or its result alone."""
-
-    result: "_Listing | None" = None
-    tools: list[_Row] | None = None
-
-
-def _list_tools(client: Client) -> dict[str, Document]:
-    """Returns the tools of an application, by id."""
-    rows = (
-        _Row(
-            name=tool["toolName"],
-            server=tool["serverName"],
-            title=tool["title"],
-            description=tool["description"],
-            inputSchema=tool["inputSchema"],
-        )
-        for tool in client.get("/tools")["tools"]
+    """Asks every question, and the descriptions of the known tools."""
+    scores: list[Scores] = []
+    servers: dict[str, list[Scores]] = {}
+    misses: list[Miss] = []
+    for query, relevant in questions:
+        for identifier in relevant:
+            if identifier not in known:
+                raise InputError(
+                    f"{query[:60]!r} names {identifier!r}, which is no tool of this catalogue of "
+                    f"{len(known)}"
+                )
+        found = search(query)
+        scores.append(score(found, relevant))
+        for server in {known[each].server for each in relevant}:
+            servers.setdefault(server, []).append(scores[-1])
+        rank = next((rank for rank, each in enumerate(found, 1) if each in relevant), None)
+        if rank is None or rank > HIT_RANK:
+            why, first = explain(query, relevant[0]), tuple(found[:3])
+            misses.append(Miss(query=query, relevant=relevant, rank=rank, found=first, why=why))
+    return Evaluation(
+        questions=len(questions),
+        figures=mean(scores),
+        servers={server: mean(each) for server, each in sorted(servers.items())},
+        misses=tuple(misses),
+        unfindable=tuple(
+            identifier
+            for identifier, document in sorted(known.items())[:MAX_DESCRIBED]
+            if (sentence := printable(first_sentence(document.description)))
+            and identifier not in search(sentence)[:HIT_RANK]
+        ),
     )
-    return {document.id: document for document in map(_Row.document, rows)}
 
 
-def _read_tools(path: Path) -> dict[str, Document]:
-    """Returns the tools of a file, by id: see ``--tools``."""
-    content = _read(path)
-    try:
-        rows = _parse_tools(content)
-    except msgspec.DecodeError as error:
-        raise InputError(f"{path} has no tools as tools/list answers them: {error}") from None
-    if not rows:
-        raise InputError(
-            f"{path} has no tools; expected a tools/list answer, or a tool on each line"
-        )
-    return {document.id: document for document in map(_Row.document, rows)}
+def _shortfalls(figures: Scores, floors: Scores, name: str) -> list[str]:
+    """Returns a line for each figure below its floor; rounding in the fourth digit is forgiven."""
+    return [
+        f"{LABELS[key]} is {figures[key]:.4f}, below {name} {floor:.4f}"
+        for key, floor in floors.items()
+        if figures[key] < floor - _ROUNDING
+    ]
 
 
-def _parse_tools(content: bytes) -> list[_Row]:
-    if content.lstrip().startswith(b"["):
-        return msgspec.json.decode(content, type=list[_Row])
-    try:
-        listing = msgspec.json.decode(content, type=_Listing)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:  # several lines
-        lines = content.splitlines()
-        return [msgspec.json.decode(line, type=_Row) for line in lines if line.strip()]
-    return (listing.result or listing).tools or [msgspec.json.decode(content, type=_Row)]
+# The search
 
 
-def _search_by(client: Client) -> tuple[Callable[[str], list[str]], Callable[[str, str], str]]:
+def _search_by(client: Client) -> tuple[_Search, _Explain]:
     """Returns the search of an application, and its words about one tool."""
 
     def ask(query: str, **more: str) -> dict[str, Any]:
@@ -203,9 +193,7 @@ def _search_by(client: Client) -> tuple[Callable[[str], list[str]], Callable[[st
     return search, explain
 
 
-def _search_locally(
-    known: Mapping[str, Document],
-) -> tuple[Callable[[str], list[str]], Callable[[str, str], str]]:
+def _search_locally(known: Mapping[str, Document]) -> tuple[_Search, _Explain]:
     """Returns the same for tools of a file."""
     from toolscript.retrieval.ranker import make_engine  # noqa: PLC0415 - loads numpy
     from toolscript.types import SearchRequest  # noqa: PLC0415
@@ -225,28 +213,86 @@ def _search_locally(
     return search, explain
 
 
-# Files
+# Tools and files
 
 
-def _read(path: Path) -> bytes:
-    with reading(path):
-        return path.read_bytes()
+def _list_tools(client: Client) -> dict[str, Document]:
+    """Returns the tools of an application, by id."""
+    tools = client.get("/tools")["tools"]
+    return _documents(
+        tool | {"id": tool["toolId"], "server": tool["serverName"], "name": tool["toolName"]}
+        for tool in tools
+    )
 
 
-def _read_baseline(path: Path) -> dict[str, float]:
+def _read_tools(path: Path) -> dict[str, Document]:
+    """Returns the tools of a file, by id: see ``--tools``."""
+    content = _read(path)
+    try:
+        if documents := _documents(_parse_tools(content)):
+            return documents
+        error = "it is empty"
+    except (msgspec.DecodeError, InputError) as problem:
+        error = str(problem)
+    raise InputError(f"{path} has no tools, as tools/list answers them or in JSON lines: {error}")
+
+
+def _parse_tools(content: bytes) -> list[Any]:
+    try:
+        value = msgspec.json.decode(content)
+    except msgspec.DecodeError:  # several lines
+        return [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
+    answer = as_object(value)
+    listing = as_object(answer.get("result")) or answer
+    return as_list(listing.get("tools")) or as_list(value) or [value]
+
+
+def _documents(rows: Iterable[Any]) -> dict[str, Document]:
+    """Returns tools as they are searched: MCP's definitions, or a benchmark's with their ids."""
+    documents: dict[str, Document] = {}
+    for row in map(as_object, rows):
+        spec = ToolSpec.of(row, str(row.get("server") or "tools"))
+        spec = msgspec.structs.replace(spec, title=str(row.get("title") or ""))
+        identifier = str(row.get("id") or spec.id)
+        documents[identifier] = msgspec.structs.replace(Document.of(spec), id=identifier)
+    return documents
+
+
+def _read_questions(path: Path) -> list[Question]:
+    """Returns the questions of a file; ``query`` is read for ``question``, an id for a list."""
+    questions: list[Question] = []
+    for number, line in enumerate(_read(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            stated = as_object(msgspec.json.decode(line))
+        except msgspec.DecodeError as error:
+            raise InputError(f"{path}:{number}: this is no JSON: {error}") from None
+        query, relevant = stated.get("question", stated.get("query")), stated.get("relevant")
+        ids = [relevant] if isinstance(relevant, str) else as_list(relevant)
+        if not (isinstance(query, str) and query.strip() and ids) or not all(
+            isinstance(each, str) for each in ids
+        ):
+            raise InputError(f"{path}:{number}: expected {_FORM}")
+        questions.append(Question(query.strip(), tuple(dict.fromkeys(ids))))
+    if not questions:
+        raise InputError(f"{path} has no question; write {_FORM} on a line")
+    return questions
+
+
+def _read_baseline(path: Path) -> Scores:
     try:
         figures = msgspec.json.decode(_read(path))["figures"]
-        return {key: float(figures[key]) for key in FIGURES}
+        return {key: float(figures[key]) for key in LABELS}
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         raise InputError(
             f"{path} is no baseline; make one with: toolscript eval QUESTIONS --output json"
         ) from None
 
 
-def _print_template(known: Mapping[str, Document]) -> None:
-    for identifier in sorted(known):
-        row = {"question": "", "relevant": [identifier]}
-        print_text(msgspec.json.encode(row).decode())
+def _read(path: Path) -> bytes:
+    with reading(path):
+        return path.read_bytes()
 
 
 # The result
@@ -255,68 +301,21 @@ def _print_template(known: Mapping[str, Document]) -> None:
 def _print_table(result: Evaluation) -> None:
     rows = [[server, *_cells(figures)] for server, figures in result.servers.items()]
     rows.append([f"all {result.questions} questions", *_cells(result.figures)])
-    print_table(["Server", *FIGURES.values()], rows, 0)
-    for title, lines in _findings(result):
-        print_text(f"\n{title}")
-        for line in lines:
+    print_table(["Server", *LABELS.values()], rows, 0)
+    for title, lines in (
+        ("Not among the first five", list(map(_describe, result.misses))),
+        ("Not found by their own description", list(result.unfindable)),
+    ):
+        if lines:
+            print_text(f"\n{title}")
+        for line in first_lines(lines, _MAX_SHOWN, "and {} more; --output json has all"):
             print_text(f"  {line}")
 
 
-def _print_markdown(result: Evaluation) -> None:
-    print_text(f"| | {' | '.join(FIGURES.values())} |\n|---|{'--:|' * len(FIGURES)}")
-    for server, figures in [*result.servers.items(), ("**all**", result.figures)]:
-        print_text(f"| {server} | {' | '.join(_cells(figures))} |")
-    for title, lines in _findings(result):
-        print_text(f"\n**{title}**\n")
-        for line in lines:
-            print_text(f"- {line}")
+def _cells(figures: Scores) -> list[str]:
+    return [f"{figures[key]:.3f}" for key in LABELS]
 
 
-def _print_junit(result: Evaluation) -> None:
-    """Prints a suite with a failed case for each miss, as CI servers read it."""
-    print_text(
-        f'<testsuite name="toolscript eval" tests="{result.questions}" '
-        f'failures="{len(result.misses)}">'
-    )
-    for miss in result.misses:
-        name, why = quoteattr(miss.query), escape(_miss_line(miss))
-        print_text(f"  <testcase name={name}><failure>{why}</failure></testcase>")
-    print_text("</testsuite>")
-
-
-_PRINT: dict[str, Callable[[Evaluation], None]] = {
-    "table": _print_table,
-    "json": lambda result: print_json(msgspec.to_builtins(result)),
-    "markdown": _print_markdown,
-    "junit": _print_junit,
-}
-
-
-def _cells(figures: Mapping[str, float]) -> list[str]:
-    return [f"{figures[key]:.3f}" for key in FIGURES]
-
-
-def _findings(result: Evaluation) -> list[tuple[str, list[str]]]:
-    """Returns the shortcomings to mend: a title and lines for each kind."""
-    kinds = [
-        ("Not among the first five", [f"{m.query}: {_miss_line(m)}" for m in result.misses]),
-        (
-            "Taken for each other",
-            [
-                f"{each.instead} comes before {each.tool} ({each.questions}); only the latter "
-                f"says: {', '.join(each.words) or 'nothing else'}"
-                for each in result.confusions
-            ],
-        ),
-        ("Not found by their own description", list(result.unfindable)),
-    ]
-    return [
-        (title, first_lines(lines, _MAX_SHOWN, "and {} more; --output json has all"))
-        for title, lines in kinds
-        if lines
-    ]
-
-
-def _miss_line(miss: Miss) -> str:
+def _describe(miss: Miss) -> str:
     wanted, found = ", ".join(miss.relevant), ", ".join(miss.found) or "nothing"
-    return f"wanted {wanted}, found {found}" + (f"; {miss.why}" if miss.why else "")
+    return f"{miss.query}: wanted {wanted}, found {found}; {miss.why}"

@@ -3,25 +3,21 @@
 import time
 from typing import Any
 
-import anyio.to_thread
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.app.kept_questions import KeptQuestions, QuestionResults, measure
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.codegen.api_definitions import list_entry
 from toolscript.config.settings import OPTION
-from toolscript.errors import InputError, RangeError, ToolscriptError
-from toolscript.retrieval.evaluation import Question
-from toolscript.retrieval.quality_metrics import LABELS
+from toolscript.errors import RangeError, ToolscriptError
 from toolscript.surfaces.http.request_input import flag
 from toolscript.surfaces.http.search_answers import SearchAnswer, ToolHit
 from toolscript.surfaces.http.search_routes import answer_search
 from toolscript.surfaces.server.authentication import grant_of
-from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, given, redirect
+from toolscript.surfaces.web.screens import Screens, given
 from toolscript.text.token_estimate import estimated_tokens
 from toolscript.types import SearchRequest, ToolSpec
 
@@ -60,8 +56,6 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     """Without a question: how many tools the caller may find."""
     servers: int | UnsetType = UNSET
     """Without a question: how many servers are configured, as far as the caller may know."""
-    questions: int
-    """How many questions are kept."""
     search: SearchAnswer | None = None
     ms: int = 0
     tokens: dict[str, int] = {}
@@ -72,23 +66,11 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether the address has settings."""
 
 
-class QuestionsScreen(Struct, frozen=True, kw_only=True):
-    """The kept questions, and how they do now if that was asked for."""
-
-    questions: list[Question]
-    file: str
-    labels: dict[str, str]
-    measured: QuestionResults | UnsetType = UNSET
-    least: float = 0.0
-    """The least nDCG@10 that passes."""
-
-
 @SCREENS.add("GET", "/", "search.html")
 async def search_lab(app: App, request: Request) -> Any:
     """Find tools, and see why."""
     catalogue = app.catalogue(grant_of(request))
     view = _view(app, request)
-    kept = len(await _all(app.questions))
     answer = SearchScreen(
         query=(given(request, "q") or ""),
         why=given(request, "why") or "",
@@ -97,7 +79,6 @@ async def search_lab(app: App, request: Request) -> Any:
         view=view,
         model=_model(app),
         profiles=sorted(app.permissions.written[1]) if grant_of(request).is_owner else [],
-        questions=kept,
         adjusted=any(given(request, name) for name in _SETTINGS),
     )
     if not answer.query:
@@ -169,46 +150,3 @@ def prices(catalogue: ScopedCatalogue, identifiers: list[str]) -> dict[str, int]
 def price(spec: ToolSpec) -> int:
     """Returns the cost of a tool's definition for a model that lists it, in estimated tokens."""
     return estimated_tokens(msgspec.json.encode(list_entry(spec, spec.id)))
-
-
-# Kept questions
-
-
-@SCREENS.add("GET", "/questions", "questions.html")
-async def kept_questions(app: App, request: Request) -> Any:
-    """How the kept questions do; they are measured with ``?measure=true``."""
-    check_owner(request)
-    kept = app.questions
-    questions = await _all(kept)
-    least = OPTION["threshold"].parse(given(request, "least") or 0.8, "least")
-    done: QuestionResults | UnsetType = UNSET
-    if flag(request, "measure"):
-        done = await measure(questions, app.search, grant_of(request))
-    return QuestionsScreen(
-        questions=questions,
-        file=kept.place,
-        labels=LABELS,
-        measured=done,
-        least=least,
-    )
-
-
-@SCREENS.add("POST", "/questions")
-async def change_questions(app: App, request: Request) -> Any:
-    """Keep a question with a right tool, or drop one."""
-    check_owner(request)
-    form = await form_of(request)
-    query, tool, dropped = (field(form, name) for name in ("q", "tool", "drop"))
-    kept = app.questions
-    if dropped:
-        await anyio.to_thread.run_sync(kept.drop, dropped)
-    elif query and tool:
-        spec = app.catalogue(grant_of(request)).tool(tool)
-        await anyio.to_thread.run_sync(kept.keep, query, spec.id)
-    else:
-        raise InputError("a kept question needs a question and a tool")
-    return redirect("/questions?measure=true")
-
-
-async def _all(kept: KeptQuestions) -> list[Question]:
-    return await anyio.to_thread.run_sync(kept.all)
