@@ -22,7 +22,7 @@
     │   ├── HeldError            the tool's definition waits for approval
     │   └── ToolClassError       the tool may do more, or less, than the call says
     ├── ModelError               an embedding model cannot be used
-    │   ├── UnsuitableModelError it cannot be what was asked for
+    │   ├── UnsuitableModelError it does not fit, or is not trusted
     │   │   └── DeviceError      the selected device cannot run it
     │   └── UnreachableError     its server does not answer at the moment
     ├── LlmError                 a language model does not answer
@@ -151,7 +151,7 @@ class ModelError(ToolscriptError):
 
 
 class UnsuitableModelError(ModelError):
-    """A model cannot be what was asked for, at any time, so that no other stands in for it."""
+    """A model does not fit, or is not trusted: at no time, so that no other stands in for it."""
 
 
 class DeviceError(UnsuitableModelError):

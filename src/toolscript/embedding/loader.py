@@ -178,7 +178,7 @@ def load_model(model: str, fallback: str, threads: int) -> Loaded:
 def load_choice(choice: Choice, progress: Progress) -> Loaded:
     """Loads the chosen model, or its fallback if that fails.
 
-    Raises `UnsuitableModelError` if it cannot be what was asked for: `DeviceError` if it has to run
+    Raises `UnsuitableModelError` if it cannot be the one asked for: `DeviceError` if it has to run
     on a GPU and cannot.
     """
     alone = choice.model in _BUNDLED_NAMES or choice.fallback == "fuzzy"
