@@ -51,7 +51,10 @@ ROOT = Path(__file__).resolve().parent.parent
 HELPERS = ROOT / "tests" / "servers"
 PATIENCE_S = 60.0
 """How long anything may take before a test says that it hangs."""
-FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
+FUZZY = {
+    "TOOLSCRIPT_SEARCH_MODEL": "ollama://127.0.0.1:1/none-such",  # refuses connections
+    "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy",
+}
 """No model: for tests in which finding a tool by its name is enough."""
 
 FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")

@@ -22,13 +22,12 @@ from tests.endurance.effort import Effort
 from tests.endurance.observed import observed, resident_mib
 from tests.gateways import JSON, Started, configure, gateway
 from tests.servers import sizes
-from tests.support import until
+from tests.support import FUZZY, until
 from toolscript.config.access_tokens import TokenStore
 from toolscript.text.image_size import image_size
 from toolscript.text.token_estimate import BYTES_PER_TOKEN, image_tokens
 from toolscript.types import EVERYTHING, RESULT_LIMIT
 
-_FUZZY = {"TOOLSCRIPT_SEARCH_MODEL": "none-such", "TOOLSCRIPT_SEARCH_FALLBACK": "fuzzy"}
 _MAX_SIZE = 2_000_000
 """Larger ones have too many pages to be read to the end."""
 _GROWTH_MIB = 32
@@ -44,7 +43,7 @@ def started(tmp_path: Path) -> Generator[Started]:
     configure(tmp_path, {"s": server})
     config = json.loads((tmp_path / "config.json").read_text("utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"profiles": profiles}), "utf-8")
-    with gateway(tmp_path, **_FUZZY) as started:
+    with gateway(tmp_path, **FUZZY) as started:
         headers = {**JSON, "Authorization": f"Bearer {started.key}"}
         listed = lambda: b"s__make" in started.ask("GET", "/tools", None, headers)[1]  # noqa: E731
         until(listed, "the server is ready")
@@ -87,7 +86,7 @@ async def doors(url: str, folder: Path) -> AsyncGenerator[list[Door]]:
     environ = {
         "TOOLSCRIPT_DATA_DIR": str(folder),
         "TOOLSCRIPT_CONFIG": str(folder / "config.json"),
-        **_FUZZY,
+        **FUZZY,
     }
     command = ["-m", "toolscript", "mcp"]
     async with AsyncExitStack() as stack:

@@ -149,7 +149,7 @@ def test_only_some_servers(known: Cli) -> None:
 def test_degraded_is_told(known: Cli) -> None:
     """search:degraded: on stderr for people, in the answer for programs."""
     done = known("search", "read_file")
-    assert "degraded: semantic: searching without meaning: model 'none-such'" in done.stderr
+    assert "degraded: semantic: searching without meaning: the embedding server" in done.stderr
     assert known.json("search", "read_file")["degraded"]
 
 

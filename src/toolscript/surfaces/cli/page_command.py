@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from toolscript.config.settings import load_settings
-from toolscript.surfaces.cli.browser_start import start_browser
 from toolscript.surfaces.cli.connect import client_of, gateway
 from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
@@ -42,6 +41,8 @@ def page(print_only: bool, **flags: Any) -> None:
 
 def _is_opened(client: RemoteClient, link: str) -> bool:
     """Starts a browser, and returns whether it has opened the link."""
+    from toolscript.surfaces.cli.browser_start import start_browser  # noqa: PLC0415 - imports more
+
     code = link.rpartition("=")[2].encode()
     with start_browser(link) as is_started:
         deadline = time.monotonic() + _OPEN_S
