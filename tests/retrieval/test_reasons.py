@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeEngine
-from tests.retrieval.test_imitating_servers import COPIES, HONEST
+from tests.retrieval.test_copies import COPIES, HONEST
 from tests.retrieval.test_rerank import HABIT, engine_of
 from toolscript.embedding.loader import LazyModel
 from toolscript.graph.learning import Learning

@@ -18,15 +18,15 @@ from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.retrieval.base import Corpus, Rows
 from toolscript.retrieval.capability import CapabilityIndex, CapabilityReader
-from toolscript.retrieval.lexical.bm25f import LexicalSignal
-from toolscript.retrieval.lexical.name_matching import NameIndex
-from toolscript.retrieval.namesakes import (
+from toolscript.retrieval.copies import (
     MAX_BELOW,
     TWINS_GAP,
     AcceptedAt,
     order_namesakes,
     servers_of_twins,
 )
+from toolscript.retrieval.lexical.bm25f import LexicalSignal
+from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import begin, plan, steps_of
 from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_index import SemanticIndex

@@ -9,7 +9,7 @@
     read     = max(blended, `READING_WEIGHT` · reading)           (see `everyday_phrases`)
     score    = read, raised for a named server and a shell, lowered for a tool that names its
                successor (see `deprecated_tools`), at least a name's similarity, lowered for a
-               server that imitates others (see `imitating_servers`)
+               server that imitates others (see `copies`)
     reranked = score and what the graph expects of the context    (see `rerank`)
 
 The ratio is below 1 only if most of the question's words mean nothing to any
@@ -29,6 +29,7 @@ from toolscript.embedding.base import Vectors
 from toolscript.errors import QueryError
 from toolscript.retrieval.abbreviations import expand_abbreviations
 from toolscript.retrieval.base import Mask, Plan, Query, Ranking
+from toolscript.retrieval.copies import lower_imitations
 from toolscript.retrieval.deprecated_tools import prefer_successors
 from toolscript.retrieval.everyday_phrases import read_expressions
 from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
@@ -41,7 +42,7 @@ from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
 from toolscript.text.display import printable
 from toolscript.text.words import words
 from toolscript.tracing import span
-from toolscript.types import WEAK_CONFIDENCE, SearchRequest
+from toolscript.types import SearchRequest
 
 WORD_MATCH_EVEN = 0.85
 """The lexical score of the best document at which α stays as it is."""
@@ -55,10 +56,6 @@ NAMED_SERVER, NAMED_SERVER_SPREAD = 0.4, 0.2
 """The score of a tool if only its server is known, and how much its meaning adds at most."""
 NAME_BOOST = 0.65
 """How far towards 1 a perfect lexical match that covers the whole name moves a score."""
-IMITATION = 0.5
-"""The share of its score that a tool keeps whose server imitates others."""
-BEFORE_IMITATIONS = 3
-"""Number of other servers' tools that come before it."""
 SUBQUERY_WEIGHT = 0.4
 """The share of the subqueries in the score of a question that has several."""
 SUBQUERY_FLOOR = 0.8
@@ -362,25 +359,6 @@ def pin_exact_names(trace: Trace) -> Column:
         return Evidence("name", text, "Exact name" if match.is_exact else near)
 
     return Column(final[None], evidence)
-
-
-def lower_imitations(trace: Trace) -> Column | None:
-    """Lower the tools of a server that imitates others, below the best three of other servers.
-
-    Those have to fit at least weakly. A question that is a name alone means that tool.
-    """
-    semantic = trace.state.semantic
-    imitations = semantic.imitations(trace.visible) if semantic else None
-    if imitations is None or len(trace.query.original.split()) == 1:
-        return None
-    scores = trace.scores
-    is_other = ~imitations if trace.visible is None else ~imitations & trace.visible
-    best = np.sort(scores[is_other])[-BEFORE_IMITATIONS:]
-    bound = min(best[best >= WEAK_CONFIDENCE], default=1.0) - 10.0**-DECIMALS
-    lowered = np.where(imitations, np.minimum(round_scores(IMITATION * scores), bound), scores)
-    text = "its server has tools like those of many others"
-    evidence = Evidence("imitation", text, remark="resembles another server's tool")
-    return Column(lowered[None], lambda row: evidence if lowered[row] < scores[row] else None)
 
 
 def _name_matches(trace: Trace) -> dict[int, NameMatch]:

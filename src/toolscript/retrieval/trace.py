@@ -41,6 +41,10 @@ class IndexState:
     visibility: Visibility
     forecast: Forecast | None
     """The probabilities of the next tool; None if nothing is learned."""
+    imitations: dict[bytes, Mask | None] = field(
+        default_factory=dict[bytes, Mask | None], init=False
+    )
+    """The tools of servers that imitate others, by the rows that callers see: see `copies`."""
 
     def knows(self, word: str) -> bool:
         """Whether some document has a word, in whatever form."""

@@ -45,7 +45,6 @@ from toolscript.types.servers import (
 )
 from toolscript.types.tools import (
     BUILTIN,
-    SAME_AGE_S,
     SEPARATOR,
     SKILLS,
     ClassSource,
@@ -55,7 +54,6 @@ from toolscript.types.tools import (
     Trust,
     as_id,
     is_builtin,
-    is_older,
     sha256_of,
     skill_id,
     split_tool_id,
@@ -74,7 +72,6 @@ __all__ = [
     "MAX_PARAMETER_CHARS",
     "PROJECT",
     "RESULT_LIMIT",
-    "SAME_AGE_S",
     "SECRET_VARIABLE",
     "SEPARATOR",
     "SKILLS",
@@ -112,7 +109,6 @@ __all__ = [
     "Trust",
     "as_id",
     "is_builtin",
-    "is_older",
     "owned",
     "sha256_of",
     "skill_id",

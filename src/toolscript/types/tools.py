@@ -64,15 +64,6 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
-SAME_AGE_S = 600
-"""Tools that were accepted within so many seconds are equally old: servers of one first start."""
-
-
-def is_older(accepted_at: int, other: int) -> bool:
-    """Whether a tool was accepted before another one: Unix times, 0 for one that never was."""
-    return accepted_at > 0 and (other == 0 or accepted_at + SAME_AGE_S < other)
-
-
 class FileDigest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of a skill's file, as its server states it."""
 

@@ -15,7 +15,6 @@ from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import NOT_EMBEDDED, Corpus, Mask, Query, Ranking, Rows
 from toolscript.retrieval.semantic.calibration import Curves
 from toolscript.retrieval.semantic.document_text import embedding_inputs
-from toolscript.retrieval.semantic.imitating_servers import find_imitations
 from toolscript.retrieval.semantic.relevance_feedback import RelevanceFeedback
 from toolscript.retrieval.semantic.server_context import ServerContext
 from toolscript.text.display import printable
@@ -25,8 +24,6 @@ MAX_CACHED_QUERIES = 1024
 _PART = 1024
 """The number of vectors that are compared with all parts of a question while they are in the
 processor's cache."""
-MAX_CACHED_CALLERS = 8
-"""Maximum number of callers with different tools whose imitations are kept."""
 PARENT_SHARE = 0.5
 """The share of the parent's cosine in a passage's."""
 
@@ -97,8 +94,6 @@ class SemanticIndex:
     usage: Usage | None
     version: int = 0
     """The number of changes that the signal's vectors had gone through."""
-    _imitations: dict[bytes, Mask | None] = field(default_factory=dict[bytes, Mask | None])
-    """See `imitations`, by the rows that callers may see."""
 
     @cached_property
     def _parents(self) -> Rows | None:
@@ -136,36 +131,6 @@ class SemanticIndex:
         return ServerContext.of(
             [document.server for document in self._documents_with_vector], self.row_vectors
         )
-
-    def imitations(self, visible: Mask | None) -> Mask | None:
-        """Returns the tools whose servers imitate others: bool [n]; None if there are none.
-
-        Nothing is known of them while tools are not embedded yet.
-
-        Args:
-            visible: The rows that the caller may see, None for all. No other is looked at.
-        """
-        rows, vectors = self.rows, self.row_vectors
-        if vectors is None or rows.size < len(self.corpus):
-            return None
-        key = b"" if visible is None else visible.tobytes()
-        if key not in self._imitations:
-            if len(self._imitations) >= MAX_CACHED_CALLERS:
-                self._imitations.clear()
-            self._imitations[key] = self._find_imitations(vectors, visible)
-        return self._imitations[key]
-
-    def _find_imitations(self, vectors: Vectors, visible: Mask | None) -> Mask | None:
-        rows = np.arange(len(self.corpus)) if visible is None else np.flatnonzero(visible)
-        documents = [self.corpus.documents[row] for row in rows.tolist()]
-        if self._parents is not None or not documents:
-            return None
-        imitations = find_imitations([each.server for each in documents], vectors[rows])
-        if imitations is None:
-            return None
-        mask = np.zeros(len(self.corpus), np.bool_)
-        mask[rows] = imitations
-        return mask
 
     @property
     def _documents_with_vector(self) -> list[Document]:
