@@ -13,7 +13,6 @@ from toolscript.gateway.definitions.comparison import (
     HeldTool,
     RecentChange,
     Reviewed,
-    Seniority,
     trust_of,
 )
 from toolscript.gateway.tool_repairs import RepairedTools, repair_tools
@@ -49,8 +48,8 @@ class ServerContents(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that wait for a person's approval, and that nobody else sees."""
     recent: dict[str, RecentChange] = {}
     """Which of the tools are new or have changed, by name."""
-    seniority: Seniority = Seniority()
-    """When the tools were first accepted."""
+    first_accepted: dict[str, int] = {}
+    """When the tools that were ever accepted were so first, by name: Unix times."""
 
 
 class ServerEntry(ServerContents, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -121,7 +120,9 @@ class Catalogue:
     def accepted_at(self, identifier: str) -> int:
         """Returns the Unix time at which a tool was first accepted; 0 if none is known."""
         tool = self.tools.get(identifier)
-        return self.servers[tool.server].seniority.since(tool.original.name) if tool else 0
+        if tool is None:
+            return 0
+        return self.servers[tool.server].first_accepted.get(tool.original.name, 0)
 
     @cached_property
     def exposed(self) -> dict[str, str]:
@@ -167,15 +168,11 @@ class Catalogue:
 def contents_of(reviewed: Reviewed) -> dict[str, Any]:
     """Returns the fields of `ServerContents` that a review of definitions gives."""
     fields = msgspec.structs.asdict(reviewed)
-    return by_kind(fields.pop("accepted")) | fields
-
-
-def by_kind(definitions: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Returns the fields of `ServerContents` that hold these tools and skills."""
-    every = tuple(definitions)
+    every: tuple[ToolSpec, ...] = fields.pop("accepted")
     return {
         "tools": tuple(each for each in every if each.skill is None),
         "skills": tuple(each for each in every if each.skill is not None),
+        **fields,
     }
 
 

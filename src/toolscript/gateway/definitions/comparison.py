@@ -1,9 +1,7 @@
 """Compares a server's tools with the accepted ones: each is accepted, or held and why."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -184,31 +182,6 @@ class RecentChange(msgspec.Struct, frozen=True):
     since: str
 
 
-class Seniority(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When the tools of a server were first accepted: Unix times; 0 for never."""
-
-    usual: int = 0
-    """When most of them were."""
-    others: dict[str, int] = {}
-    """When the others were, by name."""
-
-    @classmethod
-    def of(cls, pins: Mapping[str, Pin | None]) -> "Seniority":
-        """Returns it for the pins of tools, by name."""
-        times = {name: pin.accepted_since if pin else "" for name, pin in pins.items()}
-        seconds = {
-            each: int(datetime.fromisoformat(each).timestamp()) if each else 0
-            for each in set(times.values())
-        }
-        usual = max(Counter(times.values()).items(), key=itemgetter(1), default=("", 0))[0]
-        others = {name: seconds[time] for name, time in times.items() if time != usual}
-        return cls(seconds.get(usual, 0), others)
-
-    def since(self, name: str) -> int:
-        """Returns when the tool of a name was first accepted."""
-        return self.others.get(name, self.usual)
-
-
 class Reviewed(msgspec.Struct, frozen=True):
     """A server's tools after the comparison with the accepted ones."""
 
@@ -216,8 +189,8 @@ class Reviewed(msgspec.Struct, frozen=True):
     held: tuple[HeldTool, ...]
     recent: dict[str, RecentChange]
     """Recent changes by the names of accepted tools."""
-    seniority: Seniority
-    """When accepted and held tools were first accepted."""
+    first_accepted: dict[str, int]
+    """When the tools that were ever accepted were so first, by name: Unix times."""
 
 
 def trust_of(change: RecentChange | None) -> Trust:
@@ -281,9 +254,8 @@ class Comparison:
                 accepted.append(tool)
             else:
                 held.append(self._hold(tool, definition, reason, before))
-        seniority = Seniority.of({tool.name: self.pins.get(tool.name) for tool in self._tools})
-        recent = self._recent(accepted)
-        return Reviewed(tuple(accepted), tuple(held), recent, seniority)
+        times = self._first_accepted()
+        return Reviewed(tuple(accepted), tuple(held), self._recent(accepted), times)
 
     def _find_vanished(self) -> list[_Vanished]:
         """Returns the tools that are not listed any more; trusts no new one if they are many."""
@@ -393,6 +365,15 @@ class Comparison:
             launch=self._launch if is_server else "",
             rejected=self._is_rejected(tool.name, definition),
         )
+
+    def _first_accepted(self) -> dict[str, int]:
+        pins = ((tool.name, self.pins.get(tool.name)) for tool in self._tools)
+        times = {name: pin.accepted_since for name, pin in pins if pin is not None}
+        return {
+            name: int(datetime.fromisoformat(time).timestamp())
+            for name, time in times.items()
+            if time
+        }
 
     def _recent(self, accepted: Iterable[ToolSpec]) -> dict[str, RecentChange]:
         if self._policy == "trust":
