@@ -3,8 +3,6 @@
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,10 +15,14 @@ from toolscript.text.token_estimate import BYTES_PER_TOKEN, MAX_IMAGE_TOKENS
 
 NOTE_CHARS = 400
 """Room beside a part of a result for the words about it."""
-_MAX_LINE, _MAX_SHOWN = 2000, 300
-"""Longer lines are counted as several; the length of each line that ``grep`` shows."""
+_PIECE = re.compile(r"[^\n]{0,1999}.", re.DOTALL)
+"""A line, with its end, or 2,000 characters of a longer one, which is counted as several."""
+_MAX_SHOWN = 300
+"""The length of each line that ``grep`` shows."""
 _MAX_FOUND = 1000
 """After so many lines with a text, ``grep`` stops."""
+_WINDOW = 1_000_000
+"""Characters that are made lower case at a time: no other thread runs meanwhile."""
 _LINES = re.compile(r"(\d{1,9})\s*(?:(-)\s*(\d{1,9})?)?")
 
 
@@ -104,25 +106,26 @@ def _read_query(kept: StoredResult, query: str) -> dict[str, Any]:
 
 
 def _read_matches(kept: StoredResult, grep: str) -> str:
-    numbered, part = Lines(kept.text), grep.lower()
-    shown, found, room = list[str](), 0, kept.room
-    for number, (start, end) in enumerate(numbered.places(), 1):
-        # The part may begin in one piece of a long line and end in the next.
-        piece = kept.text[start : end + len(part) - 1]
-        place = piece.lower().find(part)
-        if place < 0:
-            continue
+    numbered, text, part = Lines(kept.text), _fold(kept.text), _fold(grep)
+    shown, found, room, end = list[str](), 0, kept.room, 0
+    while found < _MAX_FOUND and (place := text.find(part, end)) >= 0:
         found += 1
-        first = max(0, place - _MAX_SHOWN // 2)
-        line = f"{number}: " + piece[first : first + _MAX_SHOWN].removesuffix("\n")
+        number = numbered.number(place)
+        start, end = numbered.place(number)
+        start = max(start, place - _MAX_SHOWN // 2)
+        line = f"{number}: " + kept.text[start : start + _MAX_SHOWN].partition("\n")[0]
         if len(line) <= room:
             shown.append(line)
             room -= len(line) + 1
-        if found == _MAX_FOUND:
-            break
     more = " or more" if found == _MAX_FOUND else ""
     total = f"{counted(found, 'line')}{more} of {len(numbered)} with {printable(grep, 60)!r}"
     return "\n".join([total if len(shown) == found else f"{total}, {len(shown)} shown", *shown])
+
+
+def _fold(text: str) -> str:
+    """Returns a text in lower case, at the same places; other threads run now and then."""
+    pieces = (text[start : start + _WINDOW] for start in range(0, len(text), _WINDOW))
+    return "".join(piece.replace("\u0130", "i").lower() for piece in pieces)
 
 
 def _read_lines(kept: StoredResult, lines: str) -> str:
@@ -155,29 +158,25 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._starts = array("I", _starts(text))
+        starts = (piece.start() for piece in _PIECE.finditer(text))
+        self._starts = array("I", starts if text else [0])
 
     def __len__(self) -> int:
         return len(self._starts)
 
-    def places(self) -> Iterator[tuple[int, int]]:
-        """Yields the beginning and the end of each line."""
-        yield from pairwise(self._starts)
-        yield self._starts[-1], len(self._text)
+    def number(self, place: int) -> int:
+        """Returns the number of the line in which a place is."""
+        return bisect_right(self._starts, place)
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Returns the beginning and the end of a line."""
+        end = self._starts[number] if number < len(self) else len(self._text)
+        return self._starts[number - 1], end
 
     def at(self, first: int, last: int, limit: int) -> Part:
         """Returns lines from the first to the last, or as many of them as the limit allows."""
-        start = self._starts[first - 1]
-        end = self._starts[last] if last < len(self) else len(self._text)
+        (start, _), (_, end) = self.place(first), self.place(last)
         if end - start > limit:
-            last = max(first, bisect_right(self._starts, start + limit) - 1)
-            end = min(self._starts[last] if last < len(self) else end, start + limit)
+            last = max(first, self.number(start + limit) - 1)
+            end = min(self.place(last)[1], start + limit)
         return Part(self._text[start:end], f"lines {first} to {last} of {len(self)}")
-
-
-def _starts(text: str) -> Iterator[int]:
-    start = 0
-    while start < len(text) or not start:
-        end = text.find("\n", start) + 1 or len(text)
-        yield from range(start, end, _MAX_LINE) if end > start else (0,)
-        start = max(end, start + 1)
