@@ -30,6 +30,8 @@ LINE = 100
 GENERATED = re.compile(
     r"(<!-- generated: (\w+) -->).*?(<!-- end of what is generated -->)", re.DOTALL
 )
+COMMON_LINES = re.compile(r"\n  -h, --help +Show this message and exit\.|\n+  For --config and .*")
+"""The lines at the end of each command's help."""
 NOTE = "<!-- Written by scripts/make_reference.py: change the code, then run that. -->"
 
 
@@ -54,12 +56,16 @@ def _below(
 def cli_page() -> str:
     """Every command's own help."""
     intro = (
-        "What each command says with `--help`. The options that several commands share are "
-        "explained in [Settings](settings.md), the exit codes in [Errors](errors.md)."
+        "What each command says with `--help`, which every command has. Options that several "
+        "commands share are explained in [Settings](settings.md), exit codes in "
+        "[Errors](errors.md)."
     )
     parts = ["# Command line reference", NOTE, _wrapped(intro)]
     for name, command, context in commands():
-        parts += [f"## {name}", f"```text\n{command.get_help(context).rstrip()}\n```"]
+        text = command.get_help(context).rstrip()
+        if command is not cli:
+            text = re.sub(r"\n\nOptions:(?=\n\n|\Z)", "", COMMON_LINES.sub("", text))
+        parts += [f"## {name}", f"```text\n{text}\n```"]
     return "\n\n".join(parts) + "\n"
 
 

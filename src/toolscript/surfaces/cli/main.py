@@ -58,6 +58,17 @@ COMMANDS = {
     "gateway": "Start, inspect and stop the gateway, and open its page.",
 }
 """Each command's summary."""
+COMMON_OPTIONS = {
+    "config": (
+        "--config PATH",
+        "Configuration file with mcpServers, as MCP clients write it.  [env: TOOLSCRIPT_CONFIG]",
+    ),
+    "data_dir": (
+        "--data-dir PATH",
+        "Folder of all data.  [default: ~/.toolscript]  [env: TOOLSCRIPT_DATA_DIR]",
+    ),
+}
+"""The options of nearly every command, which its own help does not repeat."""
 _MODULES = {
     "list-servers": "list_commands",
     "list-tools": "list_commands",
@@ -115,7 +126,11 @@ class _LazyGroup(click.Group):
             logs.set_up(OPTION["log_level"].parse(level or "warning", _LOG_LEVEL))
         module = _MODULES.get(cmd_name, f"{cmd_name}_command")
         name = _NAMES.get(cmd_name) or cmd_name.replace("-", "_")
-        return getattr(import_module(f"toolscript.surfaces.cli.{module}"), name)
+        command: click.Command = getattr(import_module(f"toolscript.surfaces.cli.{module}"), name)
+        for each in (command, *getattr(command, "commands", {}).values()):
+            if any(parameter.name in COMMON_OPTIONS for parameter in each.params):
+                each.epilog = "For --config and --data-dir see: toolscript --help"
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -131,8 +146,10 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands' summaries, without importing the commands."""
+        """Writes the common options, and the commands' summaries without importing these."""
         del ctx
+        with formatter.section("Options of nearly every command"):
+            formatter.write_dl([*COMMON_OPTIONS.values()])
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

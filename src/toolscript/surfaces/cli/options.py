@@ -9,6 +9,7 @@ import click
 
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError
+from toolscript.surfaces.cli.main import COMMON_OPTIONS
 from toolscript.text.wire_constants import TOOL_CLASSES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -35,7 +36,8 @@ def _option(name: str) -> Callable[[_Command], _Command]:
     flag = option.flag or f"--{name}"
     if option.kind is bool:
         return click.option(flag, name, is_flag=True, default=None, help=text)
-    return click.option(flag, name, metavar=option.kind.__name__, help=text)
+    hidden = name in COMMON_OPTIONS
+    return click.option(flag, name, metavar=option.kind.__name__, help=text, hidden=hidden)
 
 
 @contextmanager
