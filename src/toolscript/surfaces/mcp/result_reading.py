@@ -3,7 +3,7 @@
 import re
 from array import array
 from bisect import bisect_right
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -34,7 +34,7 @@ class StoredResult(msgspec.Struct, frozen=True):
     limit: int
     """How many characters of it a model gets at once."""
     parts: dict[str, bytes]
-    """As JSON, by their names: its blocks, unless one text is all of it, and further fields."""
+    """As JSON, by their names: its blocks that are more than a text, and further fields."""
 
     @property
     def room(self) -> int:
@@ -137,20 +137,12 @@ def _read_lines(kept: StoredResult, lines: str) -> str:
             "'61-120'"
         )
     last = int(found[3] or len(numbered)) if found[2] else first
-    part = numbered.at(first, max(first, min(last, len(numbered))), kept.room)
-    return f"{part.label}:\n{part.text}"
+    label, text = numbered.at(first, max(first, min(last, len(numbered))), kept.room)
+    return f"{label}:\n{text}"
 
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-class Part(NamedTuple):
-    """Some lines of a text."""
-
-    text: str
-    label: str
-    """Which lines they are."""
 
 
 class Lines:
@@ -173,10 +165,10 @@ class Lines:
         end = self._starts[number] if number < len(self) else len(self._text)
         return self._starts[number - 1], end
 
-    def at(self, first: int, last: int, limit: int) -> Part:
-        """Returns lines from the first to the last, or as many of them as the limit allows."""
+    def at(self, first: int, last: int, limit: int) -> tuple[str, str]:
+        """Returns a label, and lines from the first to the last or as many as the limit allows."""
         (start, _), (_, end) = self.place(first), self.place(last)
         if end - start > limit:
             last = max(first, self.number(start + limit) - 1)
             end = min(self.place(last)[1], start + limit)
-        return Part(self._text[start:end], f"lines {first} to {last} of {len(self)}")
+        return f"lines {first} to {last} of {len(self)}", self._text[start:end]

@@ -78,9 +78,8 @@ def _repeat(texts: list[str], structured: bytes) -> bool:
     parts = [_comparable(structured)]
     if structured[:1] == b"{":
         fields = msgspec.json.decode(structured, type=Fields)
-        parts += (
-            [_comparable(bytes(value)) for value in fields.values()] if len(fields) == 1 else []
-        )
+        if len(fields) == 1:
+            parts += [_comparable(bytes(value)) for value in fields.values()]
     values = [_comparable(text.encode()) for text in texts]
     together: list[Any] = [values[0] if len(values) == 1 else values, "".join(texts)]
     if all(isinstance(value, bytes) for value in values):
@@ -138,16 +137,14 @@ def _document(
         laid = said + structured.decode("utf-8", "replace")
     elif not is_json:
         laid = f"{said}\n{laid}"
-    parts = _parts(blocks, structured) | large
-    return StoredResult(laid, is_json=is_json, limit=limit, parts=parts)
-
-
-def _parts(blocks: Sequence[Block], structured: bytes) -> dict[str, bytes]:
-    """Returns the parts of a result by their names; none if one text is all of it."""
-    if not structured and len(blocks) == 1 and blocks[0].is_plain:
-        return {}
-    parts = {f"content[{place}]": bytes(block.raw) for place, block in enumerate(blocks)}
-    return parts | ({"structuredContent": structured} if structured and blocks else {})
+    parts = {
+        f"content[{place}]": bytes(block.raw)
+        for place, block in enumerate(blocks)
+        if not block.is_plain
+    }
+    if structured and not is_json:
+        parts["structuredContent"] = structured
+    return StoredResult(laid, is_json=is_json, limit=limit, parts=parts | large)
 
 
 # What is shown
@@ -192,7 +189,7 @@ def _excerpt(kept: StoredResult, handle: str, tool: ToolSpec, omitted: Mapping[s
         omitted: Notes of the blocks and fields that are left out, by their names.
     """
     lines = Lines(kept.text)
-    head = lines.at(1, len(lines), kept.limit // _PART)
+    label, head = lines.at(1, len(lines), kept.limit // _PART)
     size = f"{len(kept.text):,} characters in {counted(len(lines), 'line')}"
     notes = [f"This result is too long to be shown whole: {size}."] if kept.text else []
     shown = list(omitted.items())[:_MAX_OMITTED]
@@ -201,7 +198,7 @@ def _excerpt(kept: StoredResult, handle: str, tool: ToolSpec, omitted: Mapping[s
     notes += [f"Left out: {more} more"] if more else []
     if handle:
         ways = ["lines (such as '61-120')", "grep"] if kept.text else []
-        found = _ROWS.search(head.text) if kept.is_json else None
+        found = _ROWS.search(head) if kept.is_json else None
         examples = [f"{found[1] or ''}[0:20]"] if found else [*omitted]
         ways += [f"query (such as '{each}')" for each in examples[:1]]
         how = f"{MORE} with handle '{handle}' and {' or '.join(ways)}"
@@ -209,7 +206,7 @@ def _excerpt(kept: StoredResult, handle: str, tool: ToolSpec, omitted: Mapping[s
     less = _limiting_parameters(tool)
     notes += [f"Or call {tool.id} for less: it takes {', '.join(less)}."] if less else []
     if kept.text:
-        notes += [f"It begins ({head.label}):", head.text.removesuffix("\n")]
+        notes += [f"It begins ({label}):", head.removesuffix("\n")]
     return "\n".join(notes)
 
 
