@@ -214,7 +214,7 @@ NUMBER = {"type": "number"}
         ({"$ref": "#"}, "unknown /* refers to itself without end */"),
         (
             {"if": obj(a=TEXT), "then": obj(b=NUMBER), "properties": {"a": TEXT}},
-            "{\n  a?: string;\n  b?: number;\n}",
+            "{\n  a?: string;\n  [key: string]: unknown;\n}",
         ),
         (
             {"properties": {"a-b": TEXT, "class": TEXT}},

@@ -23,36 +23,27 @@ class References:
     def find(self, where: str) -> Any:
         """Returns the schema that a pointer, an anchor or an id refers to, or `NOWHERE`."""
         base, _, fragment = where.partition("#")
-        target = self._labels.get((0, base), NOWHERE) if base else self._document
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
-            return self._labels.get((id(target), fragment), NOWHERE)
+            return self._labels.get(f"#{fragment}", NOWHERE)
+        target = self._labels.get(base, NOWHERE) if base else self._document
         return target if target is NOWHERE else _follow(target, fragment.split("/")[1:])
 
     @cached_property
-    def _labels(self) -> dict[tuple[int, str], Any]:
-        """Identity of a schema with an id, and an anchor in it → schema; 0 and an id → schema.
-
-        The whole document is searched without regard to the ids between.
-        """
-        labels: dict[tuple[int, str], Any] = {}
-        ahead, left = [(self._document, self._document)], MAX_STEPS
+    def _labels(self) -> dict[str, Any]:
+        """Id, or anchor behind ``#`` → schema, the first of those that are called so."""
+        labels: dict[str, Any] = {}
+        ahead, left = [self._document], MAX_STEPS
         while ahead and left:
             left -= 1
-            value, resource = ahead.pop()
+            value = ahead.pop()
             if isinstance(value, dict):
                 schema = cast("dict[str, Any]", value)
-                own = schema.get("$id")
-                if isinstance(own, str) and not own.startswith("#"):
-                    resource = schema
-                    for end in _ends(own):
-                        labels.setdefault((0, end), schema)
-                for anchor in _anchors(schema):
-                    labels.setdefault((id(resource), anchor), schema)
-                    labels.setdefault((id(self._document), anchor), schema)
-                ahead += [(each, resource) for each in schema.values()]
+                for label in _labels_of(schema):
+                    labels.setdefault(label, schema)
+                ahead += schema.values()
             elif isinstance(value, list):
-                ahead += [(each, resource) for each in cast("list[Any]", value)]
+                ahead += cast("list[Any]", value)
         return labels
 
 
@@ -73,16 +64,12 @@ def _is_index(key: str, values: list[Any]) -> bool:
     return key.isdecimal() and len(key) <= _MAX_DIGITS and int(key) < len(values)
 
 
-def _ends(address: str) -> Iterator[str]:
-    """Returns an address, and its last parts, which are enough."""
-    yield address
-    parts = address.rsplit("/", _MAX_ENDS)[1:]
-    yield from ("/".join(parts[at:]) for at in range(len(parts)))
-
-
-def _anchors(schema: dict[str, Any]) -> Iterator[str]:
+def _labels_of(schema: dict[str, Any]) -> Iterator[str]:
+    """Yields the anchors of a schema, its id, and the last parts of that, which are enough."""
     for key in ("$anchor", "$dynamicAnchor"):
-        if isinstance(schema.get(key), str):
-            yield schema[key]
-    if isinstance(own := schema.get("$id"), str) and own.startswith("#"):  # before 2019
-        yield own[1:]
+        if isinstance(anchor := schema.get(key), str):
+            yield f"#{anchor}"
+    if isinstance(own := schema.get("$id"), str):  # before 2019, one with a # was an anchor
+        yield own
+        parts = own.rsplit("/", _MAX_ENDS)[1:]
+        yield from ("/".join(parts[at:]) for at in range(len(parts)))

@@ -1,10 +1,10 @@
 """Reads a JSON Schema, draft-07 to 2020-12, into a type tree.
 
 Every schema gives a type, valid or not, and every value that the schema allows fits that type.
-Keywords that a type cannot express (``not``, bounds, patterns, ``contains``) are left out. Three
-things are narrower than the specification, as their authors mean them: a schema with
-``properties`` and no ``type`` is an object, properties that no schema mentions are not offered, and
-one that only conditions mention has one of the types that it has there.
+Keywords that a type cannot express (``not``, bounds, patterns, ``contains``) are left out; a schema
+with conditions allows any further property. Two things are narrower than the specification, as
+their authors mean them: a schema with ``properties`` and no ``type`` is an object, and properties
+that no schema mentions are not offered.
 """
 
 import json
@@ -52,7 +52,7 @@ _OBJECT_KEYS = ("properties", "required", "additionalProperties", "patternProper
 _ARRAY_KEYS = ("items", "prefixItems")
 _PLAIN = frozenset(("type", "title", "description", "format"))
 _REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
-_CONDITIONAL = ("if", "then", "else", "dependentSchemas", "dependencies", "dependentRequired")
+_CONDITIONAL = ("then", "else", "dependentSchemas", "dependencies", "dependentRequired")
 _COMBINING = frozenset(
     (*_REFERRING, "allOf", "anyOf", "oneOf", "enum", "const", "nullable", *_CONDITIONAL)
 )
@@ -94,7 +94,7 @@ class _Reader:
         self._levels = 0
         """Schemas that are being read, one for the sake of the other."""
         merging = tree.Intersection(self._resolve, self._is_spent)
-        self._both, self._offered = merging.of, merging.offered
+        self._both, self._widen = merging.of, merging.widen
 
     def finished(self, root: tree.Type) -> tree.Shape:
         """Returns the root and the named types; a type that only refers to itself is any value."""
@@ -141,8 +141,7 @@ class _Reader:
                 members = tree.union([self.read(each, depth + 1) for each in branches])
                 merged = self._both(merged, members)
         if not schema.keys().isdisjoint(_CONDITIONAL):
-            branches = [self.read(each, depth + 1) for each in _conditional(schema)]
-            merged = self._offered(merged, branches)
+            merged = self._widen(merged)
         return tree.union([merged, tree.NULL]) if schema.get("nullable") is True else merged
 
     def _own(self, schema: _Schema, depth: int) -> tree.Type:
@@ -282,14 +281,6 @@ def _standard(kind: Any) -> str:
         return kind
     word = re.match(r"\w*", kind.strip())
     return _OTHER_NAMES.get(word[0].casefold() if word else "", "")
-
-
-def _conditional(schema: _Schema) -> Iterator[Any]:
-    if "if" in schema:
-        yield from (schema[key] for key in ("then", "else") if key in schema)
-    for key in ("dependentSchemas", "dependencies", "dependentRequired"):
-        for each in as_object(schema.get(key)).values():
-            yield {"required": each} if isinstance(each, list) else each
 
 
 def _tags(schema: _Schema) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,6 @@
 """The types that a JSON Schema is read into: those that TypeScript and Python both can express."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import filterfalse
 from math import nan
 from typing import Literal, TypeAlias
@@ -24,8 +24,8 @@ class Unknown(msgspec.Struct, frozen=True):
     """Any value. ``why`` says why a schema could not be read; it becomes a comment."""
 
     why: str = ""
-    perhaps: "tuple[Type, ...]" = ()
-    """Types that a value may fit as well, and whose properties it then has."""
+    is_deep: bool = False
+    """Whether the schema says, in some case, which properties or items a value has."""
 
 
 class Never(msgspec.Struct, frozen=True, gc=False):
@@ -118,7 +118,7 @@ def union(members: "list[Type]") -> Type:
     unknown = [each for each in flat if type(each) is Unknown]
     if unknown:
         first = min(unknown, key=_rank)
-        return first if first in _CUT else Unknown(first.why, tuple(filter(_is_deep, flat)))
+        return first if first in _CUT else Unknown(first.why, any(map(_is_deep, flat)))
     flat.pop(NEVER, None)
     if not flat:
         return NEVER
@@ -142,7 +142,7 @@ def size(kind: Type) -> int:
         case Object():
             inside = sum(map(_size_of_field, kind.fields))
             return 1 + inside + (min(inside + size(kind.extra), MAX_INDEX) if kind.extra else 0)
-        case Union(members=parts) | Unknown(perhaps=parts):
+        case Union(members=parts):
             return 1 + sum(map(size, parts))
         case _:
             return 1
@@ -158,14 +158,8 @@ def _is_deep(kind: Type) -> bool:
     if type(kind) is Union:
         return any(map(_is_deep, kind.members))
     if type(kind) is Unknown:
-        return bool(kind.perhaps) or kind in _CUT
+        return kind.is_deep or kind in _CUT
     return type(kind) not in (Never, Scalar, Constant)
-
-
-def _items(kind: Type) -> list[Type]:
-    if type(kind) is Array:
-        return [kind.item]
-    return [*kind.items, *([kind.rest] if kind.rest else [])] if type(kind) is Tuple else []
 
 
 def _rank(kind: Type) -> int:
@@ -194,8 +188,7 @@ class Intersection:
         spent = self._is_spent(1)
         if one is other or type(one) is Unknown or type(other) is Unknown:
             known, unknown = sorted((one, other), key=_rank)
-            perhaps = unknown.perhaps if type(unknown) is Unknown else ()
-            return self.offered(known, perhaps, depth)
+            return self.widen(known, depth) if _is_deep(unknown) and known != unknown else known
         if spent or depth > MAX_DEPTH:
             return next(filterfalse(_is_deep, (one, other)), LARGE if spent else DEEP)
         if type(one) is Reference or type(other) is Reference:
@@ -225,7 +218,7 @@ class Intersection:
         count = len(one.members) * (len(other.members) if type(other) is Union else 1)
         constants = all(type(member) is Constant for member in one.members)
         if count > MAX_BRANCHES and not constants:
-            return self.offered(other, [one], depth)
+            return self.widen(other, depth)
         if not constants and self._is_spent((len(one.members) - 1) * size(other)):
             return LARGE
         return union([self.of(member, other, depth + 1) for member in one.members])
@@ -237,9 +230,9 @@ class Intersection:
             case Array(), Array():
                 return Array(self.of(one.item, other.item, depth + 1))
             case (Tuple(), Array() | Tuple()):
-                return self.offered(one, [other], depth)
+                return self.widen(one, depth)
             case (Array(), Tuple()):
-                return self.offered(other, [one], depth)
+                return self.widen(other, depth)
             case (Scalar() | Constant(), Scalar() | Constant()):
                 return _of_scalars(one, other)
             case _:  # of two kinds, or one of them is never
@@ -265,73 +258,33 @@ class Intersection:
             one.tags or other.tags,
         )
 
-    def offered(self, kind: Type, others: Iterable[Type], depth: int = 0) -> Type:
-        """Returns the type of values that may fit any of the others, too.
-
-        It has all their properties, those that are new as optional ones.
-        """
-        others = [each for each in others if each != kind and _is_deep(each)]
-        if not others or kind in _CUT or not (_is_deep(kind) or type(kind) is Unknown):
-            return kind
-        if type(kind) is Unknown:
-            return Unknown(kind.why, (*kind.perhaps, *others))
+    def widen(self, kind: Type, depth: int = 0) -> Type:
+        """Returns the type with any further properties in its objects, and in those within."""
         if self._is_spent(1) or depth > MAX_DEPTH:
             return LARGE
-        if type(kind) is Reference:
-            return self.offered(self._copy(kind), others, depth + 1)
-        parts = self._parts(others)
-        cut = next((part for part in parts if part in _CUT), None)
-        return cut or self._with_parts(kind, parts, depth)
-
-    def _parts(self, kinds: list[Type]) -> list[Type]:
-        """Returns the objects, arrays and tuples that types may be, and the cut ones."""
-        parts, seen = list[Type](), set[Type]()
-        for kind in kinds:  # the loop appends to this list
-            if type(kind) is Reference and kind not in seen:
-                seen.add(kind)
-                kinds.append(self._copy(kind))
-            elif type(kind) is Union:
-                kinds += kind.members
-            elif type(kind) is Unknown and kind not in _CUT:
-                kinds += kind.perhaps
-            elif type(kind) is not Reference and _is_deep(kind):
-                parts.append(kind)
-        return parts
-
-    def _with_parts(self, kind: Type, parts: list[Type], depth: int) -> Type:
-        items = [item for part in parts for item in _items(part)]
+        wide = kind
         match kind:
+            case Unknown() if kind not in _CUT:
+                wide = Unknown(kind.why, is_deep=True)
+            case Reference():  # further in, it might refer to what it is part of
+                wide = UNKNOWN if depth else self.widen(self._copy(kind), 1)
             case Union():
-                if self._is_spent((len(kind.members) - 1) * sum(map(size, parts))):
-                    return LARGE
-                return union([self.offered(each, parts, depth + 1) for each in kind.members])
-            case Object():
-                return self._with_fields(kind, [p for p in parts if type(p) is Object], depth)
+                wide = union([self.widen(each, depth + 1) for each in kind.members])
             case Array():
-                return Array(self.offered(kind.item, items, depth + 1))
+                wide = Array(self.widen(kind.item, depth + 1))
             case Tuple():
-                places = tuple(self.offered(each, items, depth + 1) for each in kind.items)
-                rest = kind.rest and self.offered(kind.rest, items, depth + 1)
-                return Tuple(places, kind.required, rest)
+                places = tuple(self.widen(each, depth + 1) for each in kind.items)
+                rest = kind.rest and self.widen(kind.rest, depth + 1)
+                wide = Tuple(places, kind.required, rest)
+            case Object():
+                fields = (
+                    msgspec.structs.replace(field, type=self.widen(field.type, depth + 1))
+                    for field in kind.fields
+                )
+                wide = Object(tuple(fields), UNKNOWN)
             case _:
-                return kind
-
-    def _with_fields(self, kind: Object, parts: list[Object], depth: int) -> Type:
-        new: dict[str, list[Field]] = {}
-        for field in (field for part in parts for field in part.fields):
-            new.setdefault(field.name, []).append(field)
-        self._is_spent((len(kind.fields) + len(new)) // _FIELDS)
-        fields: list[Field] = []
-        for field in kind.fields:
-            types = [each.type for each in new.pop(field.name, ())]
-            merged = self.offered(field.type, types, depth + 1)
-            fields.append(msgspec.structs.replace(field, type=merged))
-        for same in new.values():
-            merged = union([field.type for field in same])
-            fields.append(msgspec.structs.replace(same[0], type=merged, required=False))
-        extras = [part.extra for part in parts if part.extra]
-        extra = self.offered(kind.extra, extras, depth + 1) if kind.extra else None
-        return Object(tuple(fields), extra or (union(extras) if extras else None), kind.sealed)
+                pass
+        return wide
 
 
 def _of_scalars(one: Scalar | Constant, other: Scalar | Constant) -> Type:
