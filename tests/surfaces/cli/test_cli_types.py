@@ -1,9 +1,7 @@
 """``toolscript get-types`` and ``search --output types``, each run as a process."""
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -11,11 +9,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.compilers import DENO, OFFLINE, deno_check, tsc
+from tests.compilers import DENO, OFFLINE, tsc
 from tests.servers.in_thread import serve_in_thread
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool
 
@@ -143,32 +140,3 @@ def test_a_name_that_is_not_there(served: Cli) -> None:
     done = served("get-types", "--filter", "mial")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "toolscript: no server is called 'mial'; configured are: files, mail\n"
-
-
-@pytest.mark.requirement("cli:types")
-@pytest.mark.servers
-def test_what_is_printed_runs(real_servers: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
-    """cli:types: the two blocks, saved as they are printed, read a real file."""
-    [root] = {Path(w) for w in real_servers["filesystem"]["args"] if w.endswith("/workspace")}
-    work = tmp_path / "workspace"
-    shutil.copytree(root, work)
-    (work / "file.txt").write_text("Ring the plumber", "utf-8")
-    text = json.dumps(real_servers["filesystem"]).replace(str(root), str(work))
-    cli.configure(filesystem={**json.loads(text), "cwd": str(work)})
-    environ = {**os.environ, "TOOLSCRIPT_GATEWAY_URL": cli.start_gateway()}
-    done = cli("search", "read file", "--output", "types")
-    assert "| filesystem__read_file | " in done.stdout
-    module, usage = FENCE.findall(done.stdout)
-    assert not deno_check([save(tmp_path, "tools.ts", module)])
-    script = save(tmp_path, "usage.ts", usage.replace("file.txt", f"{work}/file.txt"))
-    assert not check(tmp_path, "usage.ts")
-    script.write_text(f"{script.read_text('utf-8')}console.log(result.content);", "utf-8")
-    run = [DENO, "run", "--no-prompt", *OFFLINE, "--allow-net=127.0.0.1", "--allow-env"]
-    ran = subprocess.run(
-        [*run, f"--import-map={tmp_path / 'map.json'}", script],
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ran.stdout, ran.returncode) == ("Ring the plumber\n", 0), ran.stderr

@@ -231,25 +231,6 @@ def test_calls_under_node(url: str, tmp_path: Path) -> None:
     assert json.loads(node(here + CALLS.replace("MODULE", json.dumps(str(file))))) == TOLD
 
 
-@pytest.mark.parametrize("most", ["read", "destructive"])
-def test_a_module_bounds_what_its_calls_may_do(url: str, tmp_path: Path, most: str) -> None:
-    """The server says nothing of its tools, so they may be destructive."""
-    (tmp_path / "tools.py").write_text(module(url, "filter=two", "py"), "utf-8")
-    (tmp_path / "tools.ts").write_text(module(url, "filter=two"), "utf-8")
-    environ = {**os.environ, "TOOLSCRIPT_GATEWAY_URL": url, "TOOLSCRIPT_CLASS": most}
-    code = "import asyncio, tools; asyncio.run(tools.tools.two.echo({}))"
-    python = [sys.executable, "-c", code]
-    (tmp_path / "script.ts").write_text(
-        'import { tools } from "./tools.ts"; await tools.two.echo({});', "utf-8"
-    )
-    for command in (python, [*RUN, "script.ts"]):
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
-        )
-        assert (done.returncode == 0) == (most == "destructive"), done.stderr
-        assert ("this call is for read tools" in done.stderr) == (most == "read")
-
-
 PYTHON_CALLS = """
 import asyncio, json
 from tools import ToolError, text, tools
