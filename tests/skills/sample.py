@@ -6,6 +6,8 @@ from pathlib import Path
 
 from tests.support import Cli, fetch, stop_all, until
 
+OWN_PASSAGES = 4
+"""Passages of the skill of the product, which is served with others."""
 SKILLS = {
     "pdf/SKILL.md": """\
 ---

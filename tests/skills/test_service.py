@@ -1,5 +1,6 @@
 """Skills in a running application: found, followed, searched beside tools."""
 
+import json
 import shutil
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.skills.sample import put
+from tests.skills.sample import OWN_PASSAGES, put
 from tests.support import READ_FILE, Running, Scripted, running, until, write_config
 from toolscript.bootstrap import Wiring
 from toolscript.errors import SkillError
@@ -58,7 +59,7 @@ def embedded(now: Running) -> int:
 
 def test_the_usual_folders_are_looked_into(now: Running) -> None:
     """skills:folders: found recursively, a folder with a manifest as one."""
-    assert names(now) == ["kitchen/bread.md", "notes.txt", "pdf-forms"]
+    assert names(now) == ["kitchen/bread.md", "notes.txt", "pdf-forms", "toolscript"]
     assert finds(now, "how long does a loaf stay in the oven")[0] == "kitchen/bread.md"
     assert finds(now, "write into the boxes of a document")[0] == "pdf-forms"
     assert finds(now, "zxqv blorp") == []
@@ -72,7 +73,7 @@ def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) 
     text = file.read_text("utf-8").replace("a closed pot.", "a closed pot. Let it cool on a rack.")
     file.write_text(text, "utf-8")
     until(
-        lambda: "rack" in str(now.app.skills().all()),
+        lambda: "on a rack" in str(now.app.skills().all()),
         "it is seen",
     )
     until(lambda: now.app.skills().report().ready, "it is indexed")
@@ -119,7 +120,7 @@ def test_a_folder_that_comes_later_is_found(now: Running, folder: Path, tmp_path
     (other / "later.md").write_text("Water the lawn before sunrise.", "utf-8")
     until(lambda: "later.md" in names(now), "it is found")
     shutil.rmtree(folder)
-    until(lambda: names(now) == ["later.md"], "the others are gone")
+    until(lambda: names(now) == ["later.md", "toolscript"], "the others are gone")
 
 
 def test_a_folder_that_is_added_by_hand_is_found(now: Running, tmp_path: Path) -> None:
@@ -190,9 +191,9 @@ def test_a_second_start_embeds_nothing(folder: Path, tmp_path: Path) -> None:
         written.add(path.stat().st_mtime_ns)
         assert BlobStore(path).load("files", MADE_BY), "what was read is kept"
     assert len(written) == 1
-    assert counts[0]["passagesEmbedded"] == counts[0]["passages"] == 8
+    assert counts[0]["passagesEmbedded"] == counts[0]["passages"] == 8 + OWN_PASSAGES
     assert counts[1]["passagesEmbedded"] == 0
-    assert counts[1]["passagesFromCache"] == 8
+    assert counts[1]["passagesFromCache"] == 8 + OWN_PASSAGES
 
 
 MANIFEST = "---\nname: {name}\ndescription: About {name}.\n---\nThe text of {name}.\n"
@@ -253,3 +254,25 @@ def test_skills_are_found_where_there_are_no_tools(now: Running) -> None:
     """skills:folders"""
     found = now.search("baking bread", skills=True).hits
     assert found[0].document.parent_id == "skills__kitchen/bread.md"
+
+
+@pytest.mark.requirement("skills:folders")
+def test_the_skill_of_the_product_is_served_with_others_unless_folders_are_named(
+    folder: Path, tmp_path: Path
+) -> None:
+    """skills:folders: by itself it makes no list of tools longer."""
+    usual = write_config(tmp_path / "usual.json", {})
+    with running(usual, BUNDLED, Wiring(skills="scan_once")) as now:
+        now.settle()
+        assert finds(now, "when should I search for a tool")[0] == "toolscript"
+        [own] = [skill for skill in now.app.skills().all() if skill.name == "toolscript"]
+        assert "search_tools" in str(own.passages)
+    named = tmp_path / "named.json"
+    named.write_text(json.dumps({"mcpServers": {}, "skills": [str(folder)]}), "utf-8")
+    with running(named, BUNDLED, Wiring(skills="scan_once")) as now:
+        now.settle()
+        assert "toolscript" not in names(now)
+    shutil.rmtree(folder)
+    with running(usual, BUNDLED, Wiring(skills="scan_once")) as now:
+        now.settle()
+        assert names(now) == []

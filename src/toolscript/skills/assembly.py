@@ -13,7 +13,7 @@ from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.skills.folders import AddedFolders, SkillFolders
+from toolscript.skills.folders import OWN, AddedFolders, SkillFolders
 from toolscript.skills.scanner import SkillMode
 from toolscript.skills.service import SkillService
 from toolscript.skills.skill_feed import SkillFeed
@@ -43,7 +43,7 @@ def skill_service(  # noqa: PLR0913, PLR0917 - its parts, each of another kind
     """
     home = Path(environ.get("HOME") or Path.home())
     homes = [*(source.parent for source in config.sources), home]
-    folders = SkillFolders(AddedFolders.of(paths.data_dir), homes)
+    folders = SkillFolders(AddedFolders.of(paths.data_dir), homes, OWN)
     folders.configure(config.skills, config.skills_problem)
     directory = paths.data_dir / "cache" / "skills"
 

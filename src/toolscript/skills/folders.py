@@ -2,7 +2,7 @@
 
 Those that the configuration names, or else the usual ones of agents, of the
 project and of the user; then those that were added by hand. An earlier one wins
-if two have a skill of the same name.
+if two have a skill of the same name. Beside the usual ones stands toolscript's own.
 """
 
 import json
@@ -18,6 +18,8 @@ from toolscript.storage.atomic_files import is_dir, locked, write_atomically
 log = logging.getLogger(__name__)
 USUAL = (".agents/skills", ".claude/skills")
 """The usual folders of agents, below a project and below the home directory."""
+OWN = Path(__file__).parent / "own"
+"""The folder of the skill that tells an agent when to search, and how to call."""
 _LOCK_TIMEOUT_S = 30.0
 
 
@@ -85,11 +87,19 @@ class AddedFolders:
 
 
 class SkillFolders:
-    """Every folder to scan. The configured ones can be replaced."""
+    """Every folder to scan. The configured ones can be replaced.
 
-    def __init__(self, added: AddedFolders, homes: Iterable[Path]) -> None:
+    Args:
+        added: The folders that were added by hand.
+        homes: The folders below which the usual ones are.
+        own: The folder of the product's skills, which is scanned if there are others and the
+            configuration names none; None for no such folder.
+    """
+
+    def __init__(self, added: AddedFolders, homes: Iterable[Path], own: Path | None = None) -> None:
         self._added = added
         self._homes = tuple(homes)
+        self._own = own
         self._configured: tuple[Path, ...] | None = None
         self.problem = ""
         """Why the folders of the configuration cannot be used."""
@@ -105,8 +115,10 @@ class SkillFolders:
         return tuple(dict.fromkeys((*named, *self._added.folders())))
 
     def present(self) -> tuple[Path, ...]:
-        """Returns those that exist, without those inside another one."""
-        return _outermost([folder for folder in self.wanted() if is_dir(folder)])
+        """Returns those that exist, without those inside another one, and the product's last."""
+        folders = _outermost([folder for folder in self.wanted() if is_dir(folder)])
+        own = self._own if folders and self._configured is None else None
+        return (*folders, own) if own else folders
 
     def missing(self) -> tuple[Path, ...]:
         """Returns the configured and added folders that do not exist."""

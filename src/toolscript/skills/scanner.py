@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -20,6 +20,7 @@ import msgspec
 
 from toolscript.errors import SkillError
 from toolscript.skills.confined_reader import MAX_FILE_BYTES, ConfinedReader, FileEntry, Stamp
+from toolscript.skills.folders import OWN
 from toolscript.skills.front_matter import FrontMatter, read_front_matter
 from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
@@ -194,6 +195,8 @@ class SkillScanner:
             left = self._scan_root(root, known, problems, left)
         self._known = known
         catalogue = _catalogue_of(known, problems)
+        if all(skill.root == str(OWN) for skill in catalogue.skills.values()):
+            catalogue = replace(catalogue, skills={})  # the product's own are served with others
         return before if catalogue == before else catalogue
 
     def save(self) -> None:

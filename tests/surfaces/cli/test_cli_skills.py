@@ -149,7 +149,7 @@ def test_a_gateway_follows_what_is_added_and_edited(skilled: Cli, tmp_path: Path
     (extra / "brass.md").write_text("Rub brass with half a lemon.", "utf-8")
     until(lambda: "brass.md" in finds("lemon on brass"), "the new file is found", 10)
     updated = said(skilled, "skills", "update")
-    assert updated == "5 skills in 2 folders\n"
+    assert updated == "6 skills in 3 folders\n"
     assert said(skilled, "skills", "remove", str(extra)) == f"removed {extra}\n"
     until(lambda: not finds("clean silver cutlery"), "it is forgotten")
 

@@ -6,10 +6,12 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from tests.skills.sample import put, serving
+from tests.skills.sample import OWN_PASSAGES, put, serving
 from tests.support import NO_HUB, Cli, fetch, post
 
-NAMES = ["kitchen/bread.md", "notes.txt", "pdf-forms"]
+from toolscript.skills.folders import OWN
+
+NAMES = ["kitchen/bread.md", "notes.txt", "pdf-forms", "toolscript"]
 PROFILES = {
     "one": {"skills__pdf-*": "deny"},
     "unread": {"read": "deny"},
@@ -48,10 +50,10 @@ def test_skills_are_listed(url: str, cli: Cli) -> None:
     answer = get(url, "/skills")
     assert [each["name"] for each in answer["skills"]] == NAMES
     folder = cli.home / ".agents" / "skills"
-    assert answer["folders"] == [str(folder)]
+    assert answer["folders"] == [str(folder), str(OWN)]
     assert answer["skills"][2]["file"] == str(folder / "pdf" / "SKILL.md")
     assert answer["problems"] == [f"{folder}: 'pdf/link.md' is a symbolic link; it is not followed"]
-    assert answer["stats"]["passages"] == 8
+    assert answer["stats"]["passages"] == 8 + OWN_PASSAGES
 
 
 @pytest.mark.requirement("skills:folders")
@@ -85,7 +87,7 @@ def test_a_skill_is_read(url: str) -> None:
 @pytest.mark.parametrize(
     ("profile", "names"),
     [
-        ("one", ["kitchen/bread.md", "notes.txt"]),
+        ("one", ["kitchen/bread.md", "notes.txt", "toolscript"]),
         ("unread", []),
         ("reader", NAMES),
         ("ask", NAMES),
@@ -148,9 +150,9 @@ def test_an_update_looks_at_once(url: str, cli: Cli) -> None:
     file = cli.home / ".agents" / "skills" / "new.md"
     file.write_text("Descale the kettle with vinegar.", "utf-8")
     status, answer = post(url, "/skills/update", {})
-    assert (status, answer["totalSkills"]) == (200, 4)
+    assert (status, answer["totalSkills"]) == (200, 5)
     file.unlink()
-    assert post(url, "/skills/update", {})[1]["totalSkills"] == 3
+    assert post(url, "/skills/update", {})[1]["totalSkills"] == 4
 
 
 @pytest.mark.requirement("skills:folders")
