@@ -30,6 +30,10 @@ _SSE = "over SSE, which MCP has given up"
 _SSE_ADVICE = "look in its documentation for an address of Streamable HTTP (often /mcp)"
 
 
+FORMER_FOLDERS = ("questions", "scripts", "switches")
+"""The folders in the data directory that former versions wrote, and nothing reads any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The outcome of one check."""
@@ -61,6 +65,7 @@ def file_findings(settings: Settings) -> Iterator[Finding]:
     yield from _configuration(config)
     yield _permissions(config, settings.calls.changed_tools)
     yield checked("data", lambda: _data(settings.paths.data_dir))
+    yield from _former_data(settings.paths.data_dir)
     yield checked("tokens", lambda: _tokens(settings, config.key))
 
 
@@ -130,6 +135,15 @@ def _data(data_dir: Path) -> Finding:
         found = f"every user may rename what is in {data_dir}"
         return Finding("data", ok=False, found=found, advice=f"chmod o-w {data_dir}")
     return Finding("data", ok=True, found=str(data_dir))
+
+
+def _former_data(data_dir: Path) -> Iterator[Finding]:
+    """The folders that nothing reads any more, if there are any."""
+    names = [name for name in FORMER_FOLDERS if (data_dir / name).is_dir()]
+    if names:
+        advice = f"delete them: {shlex.join(['rm', '-r', *(str(data_dir / n) for n in names)])}"
+        found = f"{', '.join(names)}: written by a former version, and used by none now"
+        yield Finding("former data", ok=True, found=found, advice=advice)
 
 
 def _tokens(settings: Settings, config_key: str) -> Finding:
