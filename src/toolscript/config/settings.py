@@ -29,9 +29,9 @@ from toolscript.storage.atomic_files import expanded
 MAX_QUERY_CHARS = 8192
 """Longer queries are refused: no model reads further."""
 _MAX_QUOTED_CHARS = 60
+"""Characters of a wrong value that a message quotes."""
 _MAX_SHOWN = 10**15
 """Greater upper bounds are those of the machine, and are not shown."""
-"""Characters of a wrong value that a message quotes."""
 _BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("", "0", "false", "no", "off"), False),

@@ -5,7 +5,7 @@ The figures are those of `quality_metrics`, as ``benchmarks.quality`` has them.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
@@ -35,13 +35,8 @@ _Search = Callable[[str], list[str]]
 """Returns the ids of the tools that answer a question, best first."""
 _Explain = Callable[[str, str], str]
 """Returns the place of a tool for a question, in a sentence."""
-
-
-class Question(NamedTuple):
-    """A question, and the ids of the tools that answer it."""
-
-    query: str
-    relevant: tuple[str, ...]
+_Question = tuple[str, tuple[str, ...]]
+"""A question, and the ids of the tools that answer it."""
 
 
 class Miss(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +122,7 @@ def evaluate_command(
 
 
 def _evaluate(
-    questions: Sequence[Question],
+    questions: Sequence[_Question],
     known: Mapping[str, Document],
     search: _Search,
     explain: _Explain,
@@ -258,9 +253,9 @@ def _documents(rows: Iterable[Any]) -> dict[str, Document]:
     return documents
 
 
-def _read_questions(path: Path) -> list[Question]:
+def _read_questions(path: Path) -> list[_Question]:
     """Returns the questions of a file; ``query`` is read for ``question``, an id for a list."""
-    questions: list[Question] = []
+    questions: list[_Question] = []
     for number, line in enumerate(_read(path).splitlines(), 1):
         if not line.strip():
             continue
@@ -274,7 +269,7 @@ def _read_questions(path: Path) -> list[Question]:
             isinstance(each, str) for each in ids
         ):
             raise InputError(f"{path}:{number}: expected {_FORM}")
-        questions.append(Question(query.strip(), tuple(dict.fromkeys(ids))))
+        questions.append((query.strip(), tuple(dict.fromkeys(ids))))
     if not questions:
         raise InputError(f"{path} has no question; write {_FORM} on a line")
     return questions

@@ -71,13 +71,14 @@ async def search_lab(app: App, request: Request) -> Any:
     """Find tools, and see why."""
     catalogue = app.catalogue(grant_of(request))
     view = _view(app, request)
+    model: Any = app.stats()["model"]
     answer = SearchScreen(
         query=(given(request, "q") or ""),
         why=given(request, "why") or "",
         skills=flag(request, "skills"),
         open=request.query_params.getlist("open")[:LIMIT],
         view=view,
-        model=_model(app),
+        model=model,
         profiles=sorted(app.permissions.written[1]) if grant_of(request).is_owner else [],
         adjusted=any(given(request, name) for name in _SETTINGS),
     )
@@ -97,11 +98,6 @@ async def search_lab(app: App, request: Request) -> Any:
         ms=ms,
         tokens=prices(catalogue, [e.tool_id for e in found.results if isinstance(e, ToolHit)]),
     )
-
-
-def _model(app: App) -> str | None:
-    model: Any = app.stats()["model"]
-    return model
 
 
 def _view(app: App, request: Request) -> View:
