@@ -249,7 +249,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Agent Skills found, watched and searched, also beside tools; their index is kept.",
     ),
     "skills:extension": Requirement(
-        "Skills by MCP's extension: ours served; those of servers found, pinned, held and read.",
+        "The skills of your folders, served by MCP's extension for skills.",
     ),
     "deploy:image": Requirement(
         "An image that runs as a user without rights, of the packages that are tested.",

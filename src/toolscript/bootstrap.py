@@ -141,7 +141,7 @@ def application(
         gateway,
         LiveIndex(engine, ToolFeed(gateway, snapshots)),
         semantic,
-        skill_service(paths, skills, config, wiring.skills, model, environ, gateway),
+        skill_service(paths, skills, config, wiring.skills, model, environ),
         stores,
         calls=settings.calls,
         builtin_tools=vector_tools(vector_pair(paths, model), listed=paths.sandbox is not None),

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from tests.support import Running, running, until, write_config
 from toolscript.errors import ToolscriptError
 from toolscript.gateway.base import Caller
 from toolscript.gateway.oauth.browser import log_in
-from toolscript.skills.server_skills import ServerSkill
 from toolscript.types import OAuthClient, ServerSpec, ServerStatus
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -30,7 +28,6 @@ ADVICE = "log in with"
 MOST_ATTEMPTS = 3
 ECHO = "json_schema_echo"
 """The tool that wants the schema of the other one."""
-FETCH_NOTHING = "sep-2640-client-no-prefetch"
 
 
 class User(Caller):
@@ -83,10 +80,6 @@ def use(now: Running) -> str:
         except ToolscriptError as problem:
             if ADVICE in str(problem):
                 return str(problem)
-    for skill in now.app.skills().all() if SCENARIO not in FETCH_NOTHING else ():
-        if isinstance(skill, ServerSkill):
-            with suppress(ToolscriptError):
-                now.portal.call(now.app.skills().read, skill.id)
     return ""
 
 

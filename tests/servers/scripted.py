@@ -37,15 +37,12 @@ It is the server of ``toolscript.testing``, whose keys it knows, with more of th
     resources      URIs that are listed; every URI that is asked for is answered, with "says"
     templates      URI templates that are listed
     reads          a file that gets a line with the URI at each resource that is asked for
-    skills         a JSON file: the skills' folders, as URIs, to their files' texts by path
-    lies           paths of skills' files that have another content than their digests say
     fate           a JSON file; what it holds at the start counts as well
     floods         a file; while it names one of these floods, that goes on
     flood          once the tools are listed, without end: "stderr", "stdout", "line",
                    "notifications" or "list_changed"
 """
 
-import hashlib
 import itertools
 import json
 import math
@@ -113,18 +110,12 @@ class MisbehavingServer(ScriptedServer):
             self.send(id=identifier, error={"code": -32601, "message": "Method not found"})
         elif method == "tools/list":
             self.list_tools(identifier, params)
-        elif method == "skills/list" and method not in self.script.get("others", {}):
-            self.send(id=identifier, result=self.list_skills(params))
-        elif method == "resources/read" and (text := self.skill_file(params["uri"])) is not None:
-            self.note("reads", params["uri"])
-            content = {"uri": params["uri"], "text": text}
-            self.send(id=identifier, result={**self.modern, "contents": [content]})
         elif method in self.script.get("others", {}):
             super().answer(identifier, method, params)
         elif method.startswith(("resources/", "completion/")):
             self.send(id=identifier, result={**self.modern, **self.resource(method, params)})
         elif method == "server/discover" and self.script.get("discover") == "answer":
-            self.send(id=identifier, result={**_DISCOVERY, **self.capabilities(_DISCOVERY)})
+            self.send(id=identifier, result=_DISCOVERY)
         elif method != "server/discover" or self.script.get("discover") != "silent":
             if method == "tools/call":
                 self.note("calls", json.dumps(params))
@@ -133,38 +124,6 @@ class MisbehavingServer(ScriptedServer):
     @property
     def modern(self) -> JsonObject:
         return _DISCOVERY if self.script.get("discover") == "answer" else {}
-
-    def capabilities(self, stated: JsonObject) -> JsonObject:
-        if "skills" not in self.script:
-            return {}
-        extensions: JsonObject = {
-            "extensions": {"io.modelcontextprotocol/skills": {}},
-            "resources": {},
-        }
-        return {"capabilities": {**stated["capabilities"], **extensions}}
-
-    def initialized(self, params: JsonObject) -> JsonObject:
-        result = super().initialized(params)
-        return {**result, **self.capabilities(result)}
-
-    def skill_folders(self) -> JsonObject:
-        path = self.script.get("skills")
-        return json.loads(Path(path).read_text("utf-8")) if path else {}
-
-    def list_skills(self, params: JsonObject) -> JsonObject:
-        """One skill a page."""
-        folders = list(self.skill_folders().items())
-        place = int(params.get("cursor") or 0)
-        skills = [skill_entry(root, files) for root, files in folders[place : place + 1]]
-        more = {"nextCursor": str(place + 1)} if place + 1 < len(folders) else {}
-        return {**self.modern, "skills": skills, **more}
-
-    def skill_file(self, uri: str) -> str | None:
-        for root, files in self.skill_folders().items():
-            path = uri.removeprefix(f"{root}/")
-            if uri != path and path in files:
-                return "other\n" if path in self.script.get("lies", []) else files[path]
-        return None
 
     def list_tools(self, identifier: Any, params: JsonObject) -> None:
         script = self.script
@@ -296,20 +255,6 @@ class MisbehavingServer(ScriptedServer):
         while self.script.get("stubborn"):
             time.sleep(600)
         os._exit(0)  # a flooding thread may hold stdout
-
-
-def skill_entry(root: str, files: JsonObject) -> JsonObject:
-    lines = files["SKILL.md"].split("---\n")[1].splitlines()
-    resources: list[JsonObject] = []
-    for path, text in files.items():
-        data = text.encode()
-        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        resources.append({"uri": f"{root}/{path}", "digest": digest, "size": len(data)})
-    return {
-        "uri": f"{root}/SKILL.md",
-        "frontmatter": dict(line.split(": ", 1) for line in lines),
-        "resources": resources,
-    }
 
 
 def start_daemon(path: str) -> None:

@@ -185,7 +185,7 @@ class App:
         """Returns the skills, as far as ``grant`` and the rules let the caller read them."""
         ids = [skill.id for skill in self._skills.feed.catalogue.skills.values()]
         readable = self.permissions.readable(self.permissions.narrow(grant), ids)
-        return ScopedSkills(self._skills, readable, self.catalogue(grant).request)
+        return ScopedSkills(self._skills, readable)
 
     @property
     def separates_callers(self) -> bool:

@@ -110,7 +110,7 @@ def _model_stats(model: LazyModel) -> dict[str, object]:
 
 def count_indexed(index: LiveIndex[Catalogue], gateway: Gateway) -> int:
     """Returns how many tools can be found: not the held ones, which are indexed as well."""
-    held = sum(each.tool.skill is None for each in gateway.catalogue.held.values())
+    held = len(gateway.catalogue.held)
     return max(0, index.indexed - held)
 
 

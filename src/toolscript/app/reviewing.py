@@ -34,7 +34,7 @@ async def review(
     for name in {*approved} & {*rejected}:
         raise InputError(f"{printable(name, 100)!r} is to be approved and rejected; choose one")
     held = gateway.catalogue.held
-    accepted = {**gateway.catalogue.tools, **gateway.catalogue.skills}
+    accepted = gateway.catalogue.tools
     withdrawn = {
         name: HeldTool(
             tool=accepted[name],

@@ -125,7 +125,7 @@ def _merge(tools: SearchResult, skills: SearchResult) -> SearchResult:
         hits=hits,
         nearest=_best((*tools.nearest, *skills.nearest), max(0, NEAREST - len(hits))),
         degraded=tuple(dict.fromkeys((*tools.degraded, *skills.degraded))),
-        held=(*tools.held, *skills.held),
+        held=tools.held,
     )
 
 

@@ -26,7 +26,7 @@ class _Read:
 
     @classmethod
     def of(cls, shown: RepairedTools) -> "_Read":
-        held = (each.pinned for each in shown.held if each.tool.skill is None)
+        held = (each.pinned for each in shown.held)
         specs = (*shown.tools, *held)
         documents = tuple(Document.of(spec) for spec in specs if spec.is_for_models)
         return cls(shown.tools, shown.held, documents)

@@ -33,8 +33,6 @@ class ServerContents(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: tuple[ToolSpec, ...] = ()
     """The tools as the server lists them."""
-    skills: tuple[ToolSpec, ...] = ()
-    """The skills that it serves."""
     version: str = ""
     transport: Transport | None = None
     """The transport that works; None if it is not known yet."""
@@ -103,13 +101,8 @@ class Catalogue:
         return tools if ids == list(tools) else {each: tools[each] for each in ids}
 
     @cached_property
-    def skills(self) -> dict[str, ToolSpec]:
-        """Every skill that a server serves, by its id."""
-        return {each.id: each for entry in self.servers.values() for each in entry.skills}
-
-    @cached_property
     def held(self) -> dict[str, HeldTool]:
-        """Every tool and skill that waits for approval, by its id, in the order of the ids."""
+        """Every tool that waits for approval, by its id, in the order of the ids."""
         held = {each.tool.id: each for name in self.servers for each in self.tools_of(name).held}
         return dict(sorted(held.items()))
 
@@ -168,12 +161,7 @@ class Catalogue:
 def contents_of(reviewed: Reviewed) -> dict[str, Any]:
     """Returns the fields of `ServerContents` that a review of definitions gives."""
     fields = msgspec.structs.asdict(reviewed)
-    every: tuple[ToolSpec, ...] = fields.pop("accepted")
-    return {
-        "tools": tuple(each for each in every if each.skill is None),
-        "skills": tuple(each for each in every if each.skill is not None),
-        **fields,
-    }
+    return {"tools": fields.pop("accepted")} | fields
 
 
 def _configure(entry: ServerEntry, spec: ServerSpec) -> ServerEntry:

@@ -68,6 +68,6 @@ class DefinitionApproval:
 
     async def _compare(self, spec: ServerSpec, entry: ServerEntry) -> ServerEntry:
         """Returns an entry of a server as the accepted definitions have it now."""
-        tools = (*entry.tools, *entry.skills, *(held.tool for held in entry.held))
+        tools = (*entry.tools, *(held.tool for held in entry.held))
         reviewed = await anyio.to_thread.run_sync(self.pins.review, spec, tools)
         return msgspec.structs.replace(entry, **contents_of(reviewed))

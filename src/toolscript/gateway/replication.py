@@ -181,7 +181,7 @@ class ReplicatedGateway(Gateway):
         if not isinstance(report, Ready):
             return before.state == "ready"
         mine, theirs = report, before
-        if (mine.tools, mine.skills, mine.held) != (theirs.tools, theirs.skills, theirs.held):
+        if (mine.tools, mine.held) != (theirs.tools, theirs.held):
             self._replication.report_stale(managed.spec.name)
         return False
 

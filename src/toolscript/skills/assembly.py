@@ -8,7 +8,6 @@ from toolscript.config.servers import Config
 from toolscript.config.settings import PathSettings
 from toolscript.embedding.loader import LazyModel
 from toolscript.embedding.vector_cache import SqliteVectorCache, sqlite_cache
-from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import SearchProfile
@@ -28,7 +27,6 @@ def skill_service(  # noqa: PLR0913, PLR0917 - its parts, each of another kind
     mode: SkillMode,
     model: LazyModel,
     environ: Mapping[str, str],
-    gateway: Gateway,
 ) -> SkillService:
     """Returns the search of skills.
 
@@ -39,7 +37,6 @@ def skill_service(  # noqa: PLR0913, PLR0917 - its parts, each of another kind
         mode: Whether folders are followed, looked into once, or left alone.
         model: Embeds passages.
         environ: The environment's variables.
-        gateway: Knows the skills of servers.
     """
     home = Path(environ.get("HOME") or Path.home())
     homes = [*(source.parent for source in config.sources), home]
@@ -61,7 +58,7 @@ def skill_service(  # noqa: PLR0913, PLR0917 - its parts, each of another kind
     curves = None if paths.no_cache else paths.data_dir / "cache" / "calibration"
     semantic = SemanticSignal(model, vectors, curves, noun="passages")
     engine = SearchEngine(profile, LexicalSignal(), semantic if mode != "list_only" else None)
-    return SkillService(engine, semantic, SkillFeed(folders, mode, blobs, gateway))
+    return SkillService(engine, semantic, SkillFeed(folders, mode, blobs))
 
 
 def vector_pair(paths: PathSettings, model: LazyModel) -> VectorPair:

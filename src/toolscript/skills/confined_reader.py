@@ -99,7 +99,7 @@ class ConfinedReader:
         ever opened.
         """
         data, stamp = self.read_bytes(path)
-        return FileText(decode(path, data), stamp)
+        return FileText(_decode(path, data), stamp)
 
     def read_bytes(self, path: str) -> tuple[bytes, Stamp]:
         """Returns a file as it is, which need not be text; see `read`."""
@@ -330,7 +330,7 @@ def _kind(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
-def decode(path: str, data: bytes) -> str:
+def _decode(path: str, data: bytes) -> str:
     """Returns a file as text; raises `SkillError` if it is none."""
     if b"\0" in data:
         raise SkillError(f"{_display(path)} is binary (it has a NUL byte); expected UTF-8 text")

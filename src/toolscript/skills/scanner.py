@@ -26,7 +26,7 @@ from toolscript.skills.passages import Passage, split
 from toolscript.storage.blob_store import BlobStore
 from toolscript.text.display import first_lines, printable
 from toolscript.text.words import compact
-from toolscript.types import SEPARATOR, SKILLS, Document, skill_id
+from toolscript.types import SKILLS, Document, skill_id
 
 log = logging.getLogger(__name__)
 SkillMode = Literal["watch", "scan_once", "list_only", "off"]
@@ -124,20 +124,16 @@ class SkillCatalogue:
     ids: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The skill of every file that was read as one, by root and path, also of those left out;
     one that could not be read has the id of no name."""
-    held: tuple[Document, ...] = ()
-    """The held skills of servers, as they were accepted: searches say so if one would answer."""
 
     @cached_property
     def documents(self) -> list[Document]:
         """The searched texts of every skill."""
-        documents = (each for skill in self.skills.values() for each in skill.documents)
-        return [*documents, *self.held]
+        return [each for skill in self.skills.values() for each in skill.documents]
 
     def find(self, name: str) -> Skill | None:
         """The skill of a name or an id, whichever way that is spelled."""
         bare = name.removeprefix(f"{SKILLS}:").removeprefix(skill_id(""))
-        served = name.replace(SEPARATOR, ":", 1)
-        return self.skills.get(name) or self.skills.get(bare) or self.skills.get(served)
+        return self.skills.get(name) or self.skills.get(bare)
 
     def owners(self, root: str, path: str) -> AbstractSet[str]:
         """The ids of the skills that a file belongs to: its own, or of the nearest manifest above.

@@ -3,20 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import anyio.to_thread
 from msgspec.structs import replace
 
-from toolscript.errors import HeldError, SkillError, UnknownNameError
-from toolscript.gateway.base import SILENT_CALLER, Caller
-from toolscript.gateway.definitions.comparison import find_near_held, held_message
+from toolscript.errors import SkillError, UnknownNameError
 from toolscript.retrieval.lexical.spelling import not_known
-from toolscript.skills.confined_reader import ConfinedReader, decode, missing, relative
-from toolscript.skills.scanner import MANIFEST, Skill
-from toolscript.skills.server_skills import Request, ServerSkill
+from toolscript.skills.confined_reader import ConfinedReader, missing, relative
+from toolscript.skills.scanner import Skill
 from toolscript.skills.service import SkillService
-from toolscript.types import Grant, SearchRequest, SearchResult, SkillManifest
+from toolscript.skills.skill_manifests import SkillManifest
+from toolscript.types import Grant, SearchRequest, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +50,18 @@ class ScopedSkills:
     Args:
         service: All skills.
         grant: What the caller may read, and no rule denies it.
-        request: Asks a server.
     """
 
     service: SkillService
     grant: Grant
-    request: Request
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """Returns the skills that answer, each with its best passage; raises as `LiveIndex.search`.
 
         The request's own grant does not count.
         """
-        service, own = self.service, replace(request, grant=self.grant)
-        held = {each.id for each in service.feed.catalogue.held if self.grant.allows(each.id)}
-        result = await service.index.search(replace(own, hidden=own.hidden.union(held)))
-        if held:
-            every = await service.index.search(replace(own, why="", explain=False))
-            result = replace(result, held=find_near_held(result, every, held.__contains__))
+        service = self.service
+        result = await service.index.search(replace(request, grant=self.grant))
         unscanned = service.feed.mode != "off" and not service.feed.scanned
         if unscanned or (service.feed.catalogue.skills and not service.index.indexed):
             note = "skills: they are being looked for; try again in a moment"
@@ -95,29 +87,21 @@ class ScopedSkills:
 
     def find(self, name: str) -> Skill:
         """Returns the skill of this name or id; `UnknownNameError` names the nearest instead."""
-        feed = self.service.feed
-        skill, held = feed.catalogue.find(name), feed.find_held(name)
-        if held is not None and self.grant.allows(held.tool.id):
-            raise HeldError(held_message(held))
+        skill = self.service.feed.catalogue.find(name)
         if skill is None or not self.grant.allows(skill.id):
             names = [skill.name for skill in self.all()]
             advice = "search for what it should explain"
             raise UnknownNameError(not_known("skill", name, names, advice))
         return skill
 
-    async def read(self, name: str, file: str = "", caller: Caller = SILENT_CALLER) -> SkillPage:
+    async def read(self, name: str, file: str = "") -> SkillPage:
         """Returns a skill's text, or another text file of its folder, as it is now.
-
-        A server's skill comes from its server, on behalf of ``caller``.
 
         A file that belongs to another skill, whose folder lies in this one's, is there for
         those only who may read that one, too. Raises `UnknownNameError`, and the errors of
-        `ConfinedReader.read` and `ServerSkill.read`.
+        `ConfinedReader.read`.
         """
         skill = self.find(name)
-        if isinstance(skill, ServerSkill):
-            path = quote(relative(file)) if file else MANIFEST
-            return SkillPage(skill, path, decode(path, await self._fetch(skill, path, caller)))
         if file and not skill.folder:
             raise SkillError(f"{skill.name} is a single file; leave the file out")
         path = relative(f"{skill.folder}/{relative(file)}") if file else skill.path
@@ -126,10 +110,8 @@ class ScopedSkills:
         content = await anyio.to_thread.run_sync(ConfinedReader(Path(skill.root)).read, path)
         return SkillPage(skill, path, content.text)
 
-    async def read_bytes(self, skill: Skill, file: str, caller: Caller) -> bytes:
+    async def read_bytes(self, skill: Skill, file: str) -> bytes:
         """Returns a file of a skill's folder, spelled as in a URI, as it is; see `read`."""
-        if isinstance(skill, ServerSkill):
-            return await self._fetch(skill, file, caller)
         path = relative(f"{skill.folder}/{relative(unquote(file))}")
         if not self._may_read(skill.root, path):
             raise missing(path)
@@ -138,19 +120,8 @@ class ScopedSkills:
 
     async def manifests(self, skills: Sequence[Skill]) -> list[SkillManifest | None]:
         """Returns the manifest of each skill; None for one that no client has to accept."""
-        local = [skill for skill in skills if not isinstance(skill, ServerSkill)]
         compute = self.service.digests.manifests
-        computed = iter(await anyio.to_thread.run_sync(compute, local, self._may_read))
-        return [
-            skill.manifest if isinstance(skill, ServerSkill) else next(computed) for skill in skills
-        ]
-
-    async def _fetch(self, skill: ServerSkill, file: str, caller: Caller) -> bytes:
-        try:
-            return await skill.read(file, self.request, caller)
-        except SkillError:
-            self.service.feed.list_again(skill.server)
-            raise
+        return await anyio.to_thread.run_sync(compute, skills, self._may_read)
 
     def _may_read(self, root: str, path: str) -> bool:
         """Whether the caller may read every skill that a file belongs to."""

@@ -1,23 +1,15 @@
-"""Skills as a feed for a live index: those in folders, and those that servers serve.
-
-The folders are scanned again whenever something in them changes.
-"""
+"""Skills as a feed for a live index: their folders are scanned again if something changes."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from toolscript.gateway.catalogue import Catalogue
-from toolscript.gateway.definitions.comparison import HeldTool
-from toolscript.gateway.gateway import Gateway
 from toolscript.skills.folders import SkillFolders
 from toolscript.skills.scanner import SkillCatalogue, SkillMode, SkillScanner
-from toolscript.skills.server_skills import list_held_skills, server_skills
 from toolscript.storage.blob_store import BlobStore
 from toolscript.types import Document
 
@@ -41,7 +33,6 @@ class SkillFeed:
         folders: The folders of skills.
         mode: How the folders are followed.
         blobs: Opens the store of the files that were read.
-        gateway: Knows the skills that servers serve; None for none.
     """
 
     noun = "skills"
@@ -51,7 +42,6 @@ class SkillFeed:
         folders: SkillFolders,
         mode: SkillMode = "watch",
         blobs: Callable[[], BlobStore | None] = lambda: None,
-        gateway: Gateway | None = None,
     ) -> None:
         self.folders = folders
         self.mode: SkillMode = mode
@@ -59,38 +49,12 @@ class SkillFeed:
         self.scanned = False
         """Whether the folders have been scanned at all."""
         self._scanner = SkillScanner(blobs)
-        self._gateway = gateway
-        self._local = SkillCatalogue()
-        """The skills in the folders."""
         self._requested = self._answered = 0
         """How many scans were requested, and the last of these that a scan came after."""
         self._step = anyio.Event()
 
     async def run(self) -> None:
-        """Follows folders and servers, until cancelled or done."""
-        async with anyio.create_task_group() as tasks:
-            if self._gateway is not None and self.mode != "off":
-                tasks.start_soon(self._follow_servers, self._gateway)
-            await self._follow_folders()
-
-    async def _follow_servers(self, gateway: Gateway) -> None:
-        seen: Catalogue | None = None
-        while True:
-            seen = await gateway.changed(seen)
-            self._publish()
-
-    def find_held(self, name: str) -> HeldTool | None:
-        """Returns the held skill of a server that has this name or id."""
-        held = self._gateway.catalogue.find_held(name) if self._gateway else None
-        return held if held is not None and held.tool.skill is not None else None
-
-    def list_again(self, server: str) -> None:
-        """Has a server list its skills again, if it is connected."""
-        if self._gateway is not None:
-            self._gateway.managed(server).list_again()
-
-    async def _follow_folders(self) -> None:
-        """Scan the folders as the mode says, until cancelled or done."""
+        """Scans the folders as the mode says, until cancelled or done."""
         scan_at = anyio.current_time() + START_S
         while self.mode != "off":
             roots = await anyio.to_thread.run_sync(self.folders.present)
@@ -138,22 +102,12 @@ class SkillFeed:
 
     async def _scan(self, roots: tuple[Path, ...]) -> bool:
         """Scan the folders; returns whether anything differs from before."""
-        before, requested = self._local, self._requested
-        self._local = await anyio.to_thread.run_sync(self._scanner.scan, roots, before)
+        before, requested = self.catalogue, self._requested
+        self.catalogue = await anyio.to_thread.run_sync(self._scanner.scan, roots, before)
         self.scanned, self._answered = True, requested
-        self._publish()
-        return self._local is not before
-
-    def _publish(self) -> None:
-        """Makes one catalogue of both kinds of skills."""
-        served = server_skills(self._gateway.catalogue) if self._gateway else {}
-        held = list_held_skills(self._gateway.catalogue) if self._gateway else ()
-        skills = {**self._local.skills, **served}
-        catalogue = replace(self._local, skills=skills, held=held)
-        if catalogue != self.catalogue:
-            self.catalogue = catalogue
         self._step.set()
         self._step = anyio.Event()
+        return self.catalogue is not before
 
 
 async def _changes(roots: Sequence[Path]) -> AsyncGenerator[bool]:

@@ -7,16 +7,35 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from toolscript.errors import SkillError
 from toolscript.skills.confined_reader import ConfinedReader, FileEntry, Stamp
 from toolscript.skills.front_matter import read_every_field
 from toolscript.skills.scanner import MANIFEST, Skill, is_manifest
-from toolscript.types import FileDigest, SkillManifest
 
 MAX_FILES, MAX_BYTES = 512, 16 * 1024 * 1024
 """The limits that the extension sets for one skill."""
 MAX_DESCRIPTION_CHARS = 1024
 _NAME = re.compile(r"(?=.{1,64}$)[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class FileDigest(msgspec.Struct, frozen=True):
+    """The content of a skill's file."""
+
+    digest: str
+    """``sha256:`` and 64 hex digits."""
+    size: int
+    """In bytes."""
+
+
+class SkillManifest(msgspec.Struct, frozen=True):
+    """A skill as clients of the extension get it."""
+
+    frontmatter: dict[str, Any]
+    """Every field of its ``SKILL.md``."""
+    files: dict[str, FileDigest]
+    """All of its files, by their paths below its folder, spelled as in a URI."""
 
 
 def conforms(skill: Skill) -> bool:

@@ -64,30 +64,8 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
-class FileDigest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The content of a skill's file, as its server states it."""
-
-    digest: str
-    """``sha256:`` and 64 hex digits."""
-    size: int | None = None
-    """In bytes; None if the server does not say."""
-
-
-class SkillManifest(msgspec.Struct, frozen=True):
-    """A skill as a server lists it (SEP-2640)."""
-
-    frontmatter: dict[str, Any]
-    """Every field of its ``SKILL.md``."""
-    files: dict[str, FileDigest]
-    """All of its files, by their paths below its folder, spelled as in a URI."""
-
-
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """A tool as its server lists it. Its id and its digest are computed once.
-
-    A skill of a server has the same form, so that it is pinned and reviewed like a tool: its name
-    is the URI of its ``SKILL.md``.
-    """
+    """A tool as its server lists it. Its id and its digest are computed once."""
 
     server: str
     """The server's name in the configuration."""
@@ -111,8 +89,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """The repair that the other fields already have; None for a tool as its server lists it."""
     own: "ToolSpec | None" = None
     """The server's own definition of a repaired tool."""
-    skill: SkillManifest | None = None
-    """None for a tool."""
 
     @classmethod
     def of(cls, source: Callable[..., Any] | Any, server: str = "tools") -> "ToolSpec":

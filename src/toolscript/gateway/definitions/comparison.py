@@ -156,7 +156,7 @@ class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def find_near_held(
     result: SearchResult, every: SearchResult, is_held: Callable[[str], bool]
 ) -> tuple[str, ...]:
-    """Returns the server of each held tool, or skill, that would be among the best results.
+    """Returns the server of each held tool that would be among the best results.
 
     Args:
         result: The result of a search.

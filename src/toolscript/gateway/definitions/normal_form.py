@@ -59,7 +59,6 @@ def normal_form(tool: ToolSpec) -> Definition:
             "inputSchema": tool.input_schema,
             "outputSchema": tool.output_schema,
             "annotations": tool.annotations,
-            "skill": msgspec.to_builtins(tool.skill),
         }
     )
 

@@ -27,7 +27,7 @@ from toolscript.config.settings import GatewaySettings
 from toolscript.errors import HeldError, NotConnectedError, RefusedError, UpstreamError, innermost
 from toolscript.gateway.base import LAST_WORDS, Caller, Failed, Ready, Report
 from toolscript.gateway.catalogue import Catalogue, contents_of
-from toolscript.gateway.definitions.comparison import HeldTool, held_message
+from toolscript.gateway.definitions.comparison import held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.diagnosis import (
     ClosedError,
@@ -46,7 +46,6 @@ from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.secret_blanking import SecretBlanking
 from toolscript.gateway.upstream.session_factory import LastSession, SessionFactory
-from toolscript.gateway.upstream.skill_listing import MANIFEST, list_skills, serves_skills
 from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
 from toolscript.gateway.upstream.tool_listing import answers_listing, list_tools
 from toolscript.storage.atomic_files import file_name
@@ -267,15 +266,14 @@ class McpUpstream:
 
     async def _publish(self, session: ClientSession) -> None:
         changes = self._changes
-        tools = await list_tools(session, self._spec)
-        skills = await list_skills(session, self._spec)
-        self._fresh_s = min(tools.fresh_s, skills.fresh_s)
-        definitions = tuple(map(self._blanking.blank_definition, (*tools.tools, *skills.tools)))
+        listing = await list_tools(session, self._spec)
+        self._fresh_s = listing.fresh_s
+        definitions = tuple(map(self._blanking.blank_definition, listing.tools))
         reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, definitions)
         self._listed_at = anyio.current_time()
         self._ready_at = min(self._ready_at, self._listed_at)
         lists = self._ready.lists if has_other_lists(session) else {}
-        rejected = first_lines((*tools.rejected, *skills.rejected), _MAX_REJECTED)
+        rejected = first_lines(listing.rejected, _MAX_REJECTED)
         self._ready = Ready(
             **contents_of(reviewed),
             **self._session._asdict(),
@@ -289,22 +287,16 @@ class McpUpstream:
     async def _admit(self, method: str, params: dict[str, Any]) -> None:
         """Lets a call pass that the last listing allows; raises `HeldError` for a held tool.
 
-        After a notice of changes the call waits until the tools have been listed again. A file of
-        a held skill is not read either.
+        After a notice of changes the call waits until the tools have been listed again.
         """
-        if method != "tools/call" and self._find_held(method, params) is None:
+        if method != "tools/call":
             return
         known = self._changes  # those after the call do not count: there may be no end of them
         while self._listed_changes < known:
             await self._listed.wait()
-        if held := self._find_held(method, params):
-            raise HeldError(held_message(held))
-
-    def _find_held(self, method: str, params: dict[str, Any]) -> HeldTool | None:
-        """Returns the held tool or skill that a request is about."""
-        names = {"tools/call": params.get("name"), "resources/read": params.get("uri")}
-        name = names.get(method)
-        return next((held for held in self._ready.held if name and _is_about(held, name)), None)
+        for held in self._ready.held:
+            if held.tool.name == params.get("name"):
+                raise HeldError(held_message(held))
 
     def _is_repeatable(self, method: str, params: dict[str, Any]) -> bool:
         """Whether a request may be executed twice, as its tool is known only to read: no guess."""
@@ -338,9 +330,7 @@ class McpUpstream:
         while True:
             if has_other_lists(session) and not self._has_other_lists:
                 await self._publish_other_lists(session)
-            # No notice is about skills.
-            is_notified = changes.is_notified and not serves_skills(session)
-            pause_s = math.inf if is_notified else max(self._poll_s, self._fresh_s)
+            pause_s = math.inf if changes.is_notified else max(self._poll_s, self._fresh_s)
             due_at = self._listed_at + pause_s
             with anyio.move_on_after(min(self._ping_s, due_at - anyio.current_time())):
                 await self._wake.wait()
@@ -437,14 +427,6 @@ class McpUpstream:
             text += f"; it printed {self._noise!r} on stdout, which is not MCP"
         last = self._show(self._stderr.last_line) if self._spec.transport == "stdio" else ""
         return f"{text}{LAST_WORDS}{last}" if last else text
-
-
-def _is_about(held: HeldTool, name: str) -> bool:
-    """Whether a tool has this name, or a skill has a file of this URI."""
-    if held.tool.skill is None:
-        return held.tool.name == name
-    root = held.tool.name.removesuffix(MANIFEST)
-    return name.startswith(root) and name.removeprefix(root) in held.tool.skill.files
 
 
 class McpConnect:

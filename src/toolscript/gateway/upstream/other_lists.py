@@ -45,28 +45,22 @@ async def other_lists(session: ClientSession) -> Lists:
         if getattr(capabilities, capability, None) is None:
             continue
         with anyio.move_on_after(TIMEOUT_S):
-            pages = await list_pages(session, method, key, MAX_PAGES, MAX_ENTRIES)
-            listed = (each for page in pages for each in as_list(page.get(key)))
-            entries: list[Any] = [each for each in listed if isinstance(each, dict)]
-            if entries:
-                lists[method] = tuple(entries[:MAX_ENTRIES])
+            if entries := await _entries(session, method, key):
+                lists[method] = tuple(entries)
     return lists
 
 
-async def list_pages(
-    session: ClientSession, method: str, key: str, max_pages: int, max_entries: int
-) -> list[dict[str, Any]]:
-    """Returns the pages of a list, the last one of which may have too many entries at its key."""
-    pages: list[dict[str, Any]] = []
-    count, params = 0, dict[str, Any]()
-    while len(pages) < max_pages and count < max_entries:
+async def _entries(session: ClientSession, method: str, key: str) -> list[Any]:
+    """Returns the entries of all pages of a list."""
+    entries: list[Any] = []
+    params: dict[str, Any] = {}
+    for _ in range(MAX_PAGES):
         page = await _page(session, method, params)
-        pages.append(page)
-        count += len(as_list(page.get(key)))
-        if not page.get("nextCursor"):
+        entries += (each for each in as_list(page.get(key)) if isinstance(each, dict))
+        if not page.get("nextCursor") or len(entries) >= MAX_ENTRIES:
             break
         params = {"cursor": page["nextCursor"]}
-    return pages
+    return entries[:MAX_ENTRIES]
 
 
 async def _page(session: ClientSession, method: str, params: dict[str, Any]) -> dict[str, Any]:

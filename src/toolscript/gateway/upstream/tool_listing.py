@@ -194,7 +194,7 @@ def _check_entry(session: ClientSession, entry: Any, rest: dict[str, Any]) -> di
         raise _RejectedToolError(f"{where}: {first['msg']}") from None
     except _UNREADABLE as error:
         raise _RejectedToolError(f"it cannot be read: {error}") from None
-    checks = _version(session) in MODERN_PROTOCOL_VERSIONS and not is_deep(raw["inputSchema"])
+    checks = _version(session) in MODERN_PROTOCOL_VERSIONS and not _is_deep(raw["inputSchema"])
     if checks and (mistake := find_invalid_x_mcp_header(raw["inputSchema"])):
         raise _RejectedToolError(printable(mistake, 200))
     return raw
@@ -228,7 +228,7 @@ def _check_size(tool: ToolSpec, tools: Mapping[str, ToolSpec], free_bytes: int) 
             raise _RejectedToolError(f"the {field} has {length} {unit}; at most {most} are taken")
     if disguise := deceptive_name(tool.name):
         raise _RejectedToolError(f"the name {disguise}")
-    if any(is_deep(schema) for schema in (tool.input_schema, tool.output_schema)):
+    if any(_is_deep(schema) for schema in (tool.input_schema, tool.output_schema)):
         raise _RejectedToolError(f"a schema nests deeper than {MAX_DEPTH} levels")
     if tool.name in tools:
         raise _RejectedToolError("listed twice; the first is kept")
@@ -243,13 +243,13 @@ def _json_size(value: object) -> int:
     return len(msgspec.json.encode(value)) if value else 0
 
 
-def is_deep(value: object, levels: int = MAX_DEPTH) -> bool:
+def _is_deep(value: object, levels: int = MAX_DEPTH) -> bool:
     """Whether a value nests deeper than so many levels."""
     if isinstance(value, dict):
         value = list(cast("dict[str, Any]", value).values())
     if not isinstance(value, list):
         return False
-    return not levels or any(is_deep(item, levels - 1) for item in cast("list[Any]", value))
+    return not levels or any(_is_deep(item, levels - 1) for item in cast("list[Any]", value))
 
 
 def _find_unmatched(spec: ServerSpec, names: Mapping[str, ToolSpec]) -> list[str]:

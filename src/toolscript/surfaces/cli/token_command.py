@@ -147,7 +147,7 @@ def _note_unknown_names(paths: PathSettings, grant: Grant) -> None:
     specs = {spec.name: spec for spec in config.servers}
     stored = SnapshotStore(paths.data_dir / "cache" / "catalogue", config.key)
     known = stored.load(config.servers).keeping(specs)
-    ids = {*known.tools, *known.skills, *known.held}
+    ids = {*known.tools, *known.held}
     for pattern in (*grant.servers, *grant.tools):
         alone = Grant(servers=(pattern,), tools=(pattern,) if pattern in grant.tools else ())
         shown = [name for name in (*specs, SKILLS) if alone.shows(name)]

@@ -199,8 +199,7 @@ class ToolEndpoint:
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
         skills = self._app.skills(context.grant)
-        page = await skills.read(arguments["skill"], file, context.caller)
-        return wire.skill_page(page)
+        return wire.text((await skills.read(arguments["skill"], file)).text)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:
         return await self.calls.results.read(context.owner, arguments["handle"], arguments)

@@ -1,39 +1,29 @@
 """Serves skills to clients that know the extension for them (SEP-2640), beside our meta tools.
 
-A skill of a folder is at ``skill://skills/NAME``, one of a server at ``skill://SERVER/PATH``.
+A skill is at ``skill://skills/NAME``.
 """
 
 import base64
 import mimetypes
 from bisect import bisect_right
 from typing import Any, TypeAlias
-from urllib.parse import quote
 
 from msgspec import to_builtins
 
 from toolscript.app.application import App
 from toolscript.errors import UnknownNameError
 from toolscript.skills.scanner import MANIFEST, Skill
-from toolscript.skills.server_skills import ServerSkill
-from toolscript.skills.skill_manifests import conforms
+from toolscript.skills.skill_manifests import SkillManifest, conforms
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.mcp.request_context import RequestContext
 from toolscript.text.display import printable
-from toolscript.types import SKILLS, SkillManifest
+from toolscript.types import SKILLS
 
 PAGE_SKILLS = 50
-_SCHEME = "skill://"
+_ROOT = f"skill://{SKILLS}/"
 _PRIVATE = {"ttlMs": 0, "cacheScope": "private"}
 """Skills change at any time, and not every caller sees the same ones."""
 _Raw: TypeAlias = dict[str, Any]
-
-
-def root_of(skill: Skill) -> str:
-    """Returns the URI under which the files of a skill are, with a slash at its end."""
-    if isinstance(skill, ServerSkill):
-        path = skill.path.partition("://")[2].removesuffix(MANIFEST)
-        return f"{_SCHEME}{quote(skill.server, safe='')}/{path}"
-    return f"{_SCHEME}{SKILLS}/{skill.name}/"
 
 
 class SkillMethods:
@@ -73,13 +63,11 @@ class SkillMethods:
     async def read_resource(self, params: _Raw, context: RequestContext) -> _Raw:
         """Returns a skill's file, or a server's resource."""
         uri = str(params.get("uri"))
-        served = self._by_root(context) if uri.startswith(_SCHEME) else {}
-        root = max((each for each in served if uri.startswith(each)), key=len, default="")
-        file = uri.removeprefix(root)
-        if not root or not file:
+        name, _, file = uri.removeprefix(_ROOT).partition("/")
+        skill = self._by_root(context).get(f"{_ROOT}{name}/") if uri.startswith(_ROOT) else None
+        if skill is None or not file:
             return await self._resources.read_resource(params, context)
-        scoped = self._app.skills(context.grant)
-        data = await scoped.read_bytes(served[root], file, context.caller)
+        data = await self._app.skills(context.grant).read_bytes(skill, file)
         kind = "text/markdown" if file.endswith(".md") else mimetypes.guess_type(file)[0]
         try:
             content: _Raw = {"text": data.decode()}
@@ -89,10 +77,12 @@ class SkillMethods:
         return {"contents": [{"uri": uri, **content}], **_PRIVATE}
 
     def _by_root(self, context: RequestContext) -> dict[str, Skill]:
-        """Returns the caller's skills that a client of the extension can read, by their roots."""
+        """Returns the caller's skills that a client of the extension can read.
+
+        Each is under the URI under which its files are, with a slash at its end.
+        """
         skills = self._app.skills(context.grant).all()
-        usable = [each for each in skills if isinstance(each, ServerSkill) or conforms(each)]
-        return {root_of(skill): skill for skill in reversed(usable)}
+        return {f"{_ROOT}{skill.name}/": skill for skill in skills if conforms(skill)}
 
 
 def _entry(root: str, manifest: SkillManifest) -> _Raw:

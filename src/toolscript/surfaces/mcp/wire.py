@@ -9,8 +9,6 @@ from toolscript.app.argument_checks import signature
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.app.searching import Found
 from toolscript.codegen.api_definitions import list_entry
-from toolscript.skills.scoped_skills import SkillPage
-from toolscript.skills.server_skills import ServerSkill
 from toolscript.surfaces.mcp.meta_tools import marked
 from toolscript.text.display import harmless, printable
 from toolscript.text.wire_constants import CALLS
@@ -155,14 +153,6 @@ def _skill(hit: Hit, chars: int) -> dict[str, Any]:
         "name": split_tool_id(passage.parent_id)[1],
         "passage": printable(f"{heading}{passage.description}", length),
     }
-
-
-def skill_page(page: SkillPage) -> dict[str, Any]:
-    """Returns a skill's file; of a server's skill with a line before it that names the server."""
-    if not isinstance(page.skill, ServerSkill):
-        return text(page.text)
-    origin = f"[{page.path} of a skill that the server {page.skill.server} wrote, not your user]"
-    return text(f"{origin}\n\n{page.text}")
 
 
 def _write_degraded(result: SearchResult) -> dict[str, Any]:
