@@ -1,7 +1,7 @@
-"""A proxy in front of a gateway that has the names of one server's tools and prompts without it.
+"""A proxy in front of a gateway that has the names of what one server offers without it.
 
-The scenarios of the conformance suite call tools by fixed names, and the gateway's begin with
-their server. Nothing else of a request is changed, and nothing of an answer.
+The scenarios of the conformance suite call tools and read resources by fixed names, and the
+gateway's begin with their server. Nothing else of a request is changed, and nothing of an answer.
 """
 
 import json
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-_NAMED = {"tools/call", "prompts/get"}
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _DROPPED = {"content-length", "transfer-encoding", "connection", "content-encoding"}
 
 
@@ -32,12 +32,12 @@ def _with_server(server: str, names: set[str], body: bytes) -> tuple[bytes, str]
         return body, ""
     message = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
     params: dict[str, Any] = message.get("params") or {}
-    completes = message.get("method") == "completion/complete"
-    place: dict[str, Any] = params.get("ref", {}) if completes else params
-    if place.get("name") not in names or not (completes or message.get("method") in _NAMED):
+    field = _NAMED.get(str(message.get("method")), "")
+    if params.get(field) not in names:
         return body, ""
-    place["name"] = f"{server}__{place['name']}"
-    return json.dumps(message).encode(), place["name"]
+    prefix = f"toolscript:///{server}/" if field == "uri" else f"{server}__"
+    params[field] = f"{prefix}{params[field]}"
+    return json.dumps(message).encode(), params[field]
 
 
 @contextmanager

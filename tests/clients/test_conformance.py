@@ -20,7 +20,7 @@ from tests.clients.bare_names import bare_names
 from tests.clients.driver import PACKAGES
 from tests.clients.stdio_front import stdio_front
 from tests.compilers import NODE
-from tests.servers.conformance import TOOLS_AND_PROMPTS
+from tests.servers.conformance import NAMES
 from tests.skills.sample import put, serving
 from tests.support import FUZZY, HELPERS, NO_HUB, PATIENCE_S, ROOT, Cli
 
@@ -42,7 +42,7 @@ def gateway(home: Path, discover: str) -> Generator[str]:
     cli = Cli(home, FUZZY | NO_HUB)
     configure(cli, discover)
     put(home / ".agents" / "skills")
-    with serving(cli) as url, bare_names(url, "every", TOOLS_AND_PROMPTS) as proxy:
+    with serving(cli) as url, bare_names(url, "every", NAMES) as proxy:
         yield proxy
 
 
@@ -104,7 +104,7 @@ def test_a_process_conforms(tmp_path: Path, revision: str, way: tuple[str, ...])
     with (
         serving(cli) if not way else nullcontext(),
         stdio_front(command, cli.environment(), tmp_path) as front,
-        bare_names(front, "every", TOOLS_AND_PROMPTS) as url,
+        bare_names(front, "every", NAMES) as url,
     ):
         assert failures(tmp_path, f"{url}/mcp", revision, known) == []
 

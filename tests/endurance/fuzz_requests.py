@@ -15,7 +15,7 @@ META = {
 """What a request of the newest protocol says of its client."""
 _METHODS = (
     *("initialize", "notifications/initialized", "ping", "tools/list", "tools/call", "tools/call"),
-    *("prompts/list", "prompts/get", "resources/list", "resources/read", "completion/complete"),
+    *("prompts/list", "prompts/get", "resources/list", "resources/read"),
     *("notifications/cancelled", "logging/setLevel", "server/discover", "roots/list", "x", ""),
 )
 _NAMES = (

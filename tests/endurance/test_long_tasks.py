@@ -1,9 +1,7 @@
-"""A task of ten minutes goes on while its client, bridge and gateway are started again."""
+"""A client waits ten minutes for a task, whose server is started again meanwhile."""
 
 import json
-import os
-import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,14 +19,12 @@ from tests.support import (
     FUZZY,
     PATIENCE_S,
     Cli,
-    child_processes,
-    create_token,
     kill_all,
     stop_all,
     until,
 )
 from tests.surfaces.mcp.test_mcp import MODES, Mode, parameters
-from tests.surfaces.mcp.test_tasks import TASKS, ask, begin, entry, final, lines, talk_as
+from tests.surfaces.mcp.test_tasks import entry, lines
 
 WORK_S, LEAST_S = 600, 10
 TOOL = "call_destructive_tool"
@@ -46,96 +42,8 @@ def configured(home: Path) -> Generator[Cli]:
         stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
-def talk_over_bridge(cli: Cli, work: Callable[[Client], Awaitable[None]]) -> None:
-    """A session of a client with a bridge of its own."""
-
-    async def session() -> None:
-        bridge = stdio_client(parameters(cli))
-        async with Client(bridge, mode="auto", extensions=[TASKS]) as client:
-            await work(client)
-
-    anyio.run(session)
-
-
-class Work:
-    """A task that is begun, and when its client, bridge or gateway is to end."""
-
-    def __init__(self, seconds: int) -> None:
-        self.task = ""
-        self._seconds = seconds
-        self._begun = time.monotonic()
-        self._turns = iter(range(1, 5))
-
-    async def begin(self, client: Client) -> None:
-        self.task = await begin(client, seconds=self._seconds)
-        await self.go_on(client)
-
-    async def go_on(self, client: Client) -> None:
-        """Sees the task at work for a fifth of its time."""
-        end = self._begun + self._seconds * next(self._turns) / 5
-        while time.monotonic() < end:
-            state = await ask(client, "tasks/get", taskId=self.task)
-            assert state["status"] == "working", state
-            await anyio.sleep(0.2)
-
-    async def finish(self, client: Client) -> None:
-        state = await final(client, self.task, patience_s=self._seconds + PATIENCE_S)
-        assert state["status"] == "completed"
-        assert time.monotonic() - self._begun >= self._seconds
-
-
 def kill_gateway(cli: Cli) -> None:
     kill_all([cli.record()["pid"]])
-
-
-def stop_gateway(cli: Cli) -> None:
-    done = cli("gateway", "stop")
-    assert done.returncode == 0, done.stderr
-
-
-async def kill_bridge(client: Client) -> None:
-    children = child_processes(os.getpid())  # a database may be among them
-    kill_all(pid for pid, line in children.items() if "-m toolscript mcp" in line)
-    with pytest.raises(MCPError):
-        await ask(client, "tools/list")
-
-
-@pytest.mark.requirement("mcp:transports")
-def test_a_task_outlives_client_bridge_and_gateways(tmp_path: Path, effort: Effort) -> None:
-    """mcp:transports: nothing that began it is left but its server's file."""
-    with configured(tmp_path) as cli:
-        work = Work(effort.times(WORK_S, LEAST_S))
-
-        async def lose_bridge(client: Client) -> None:
-            await work.go_on(client)
-            await kill_bridge(client)
-
-        async def lose_gateways(client: Client) -> None:
-            for end in (kill_gateway, stop_gateway):
-                await work.go_on(client)
-                await anyio.to_thread.run_sync(end, cli)
-
-        for scene in (work.begin, lose_bridge, lose_gateways, work.finish):
-            talk_over_bridge(cli, scene)
-    assert len(lines(tmp_path / "state", "calls")) == 1
-    assert lines(tmp_path / "state", "cancelled") == []
-
-
-@pytest.mark.requirement("mcp:transports")
-def test_a_task_outlives_clients_and_gateways_over_http(tmp_path: Path, effort: Effort) -> None:
-    """mcp:transports: each client is a new one, which shows the same token."""
-    with configured(tmp_path) as cli:
-        cli.start_gateway()
-        token = create_token(cli, "--server", "tasks")["token"]
-        work = Work(effort.times(WORK_S, LEAST_S))
-        talk_as(token, cli.record()["url"], work.begin)
-        for end in (kill_gateway, stop_gateway, kill_gateway):
-            talk_as(token, cli.record()["url"], work.go_on)
-            end(cli)
-            cli.start_gateway()
-        talk_as(token, cli.record()["url"], work.finish)
-    assert len(lines(tmp_path / "state", "calls")) == 1
-    assert lines(tmp_path / "state", "cancelled") == []
 
 
 @pytest.mark.requirement("mcp:transports")

@@ -164,7 +164,8 @@ def test_prompts_and_resources_of_a_resting_server_are_listed(
         prompts = app.portal.call(listing.list_prompts, nothing, context)
         assert prompts == {"prompts": [{"name": "s__greet", "description": "d"}]}
         resources = app.portal.call(listing.list_resources, nothing, context)
-        assert resources == {"resources": [{"name": "r", "uri": "file:///r"}]}
+        uri = "toolscript:///s/file:///r"
+        assert resources == {"resources": [{"name": "r", "uri": uri}]}
         assert app.portal.call(listing.list_templates, nothing, context) == {
             "resourceTemplates": []
         }

@@ -20,7 +20,6 @@ class User:
     """Answers every question, and remembers it."""
 
     accepts_input_required: bool = False
-    accepts_tasks: bool = False
     session_key: object = None
     session_id: str = ""
     project: str = ""

@@ -1,4 +1,4 @@
-"""M11: a resource is answered by the server that lists it, and no other sees its URI."""
+"""M11: only the server that a URI names is asked for a resource, and no other sees its URI."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,8 +9,9 @@ import pytest
 
 from tests.support import Entry, Running, Scripted, running, tool, write_config
 from toolscript.errors import UnknownNameError
-from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources, qualified
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.mcp.request_context import RequestContext
+from toolscript.surfaces.mcp.resource_uris import qualified, split_qualified
 
 
 class Two:
@@ -26,13 +27,10 @@ class Two:
 
     def listed(self) -> list[str]:
         nothing: dict[str, Any] = {}
-        answer = self._app.portal.call(self._servers.list_resources, nothing, RequestContext())
-        return [each["uri"] for each in answer["resources"]]
-
-    def completed(self, uri: str) -> str:
-        ref = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "x", "value": ""}}
-        answer = self._app.portal.call(self._servers.complete, ref, RequestContext())
-        return answer["completion"]["values"][0]
+        call, context = self._app.portal.call, RequestContext()
+        resources = call(self._servers.list_resources, nothing, context)["resources"]
+        templates = call(self._servers.list_templates, nothing, context)["resourceTemplates"]
+        return [*(each["uri"] for each in resources), *(each["uriTemplate"] for each in templates)]
 
     def seen_by(self, server: str) -> list[str]:
         path = self._folder / server
@@ -52,55 +50,38 @@ def two(scripted: Scripted, aaa: Entry, zzz: Entry) -> Generator[Two]:
         yield Two(app, folder)
 
 
-def test_m11_what_one_server_lists_is_read_there_before_any_listing(scripted: Scripted) -> None:
-    with two(scripted, {"resources": ["mem://aaa"]}, {"resources": ["mem://zzz"]}) as now:
-        assert now.read("mem://zzz") == "of zzz"
-        assert now.seen_by("aaa") == []
-        assert now.read("mem://aaa") == "of aaa"
-
-
-def test_m11_a_template_that_fits_decides_for_what_nobody_lists(scripted: Scripted) -> None:
-    aaa = {"templates": ["tmpl-aaa://{id}", "{+everything}", "{broken"]}
-    zzz = {"templates": ["tmpl-zzz://invoice-{id}"]}
-    with two(scripted, aaa, zzz) as now:
-        assert now.read("tmpl-zzz://invoice-5") == "of zzz"
-        assert now.completed("tmpl-zzz://invoice-{id}") == "of zzz"
-        assert now.seen_by("aaa") == []
-
-
-def test_m11_a_listed_uri_is_before_a_template(scripted: Scripted) -> None:
-    with two(scripted, {"templates": ["mem://{+any}"]}, {"resources": ["mem://zzz"]}) as now:
-        assert now.read("mem://zzz") == "of zzz"
-        assert now.seen_by("aaa") == []
-
-
-def test_m11_what_several_offer_is_refused_with_their_names(scripted: Scripted) -> None:
-    """And each is listed, and read, under a URI that names its server."""
+def test_m11_each_is_listed_and_read_under_a_uri_that_names_its_server(scripted: Scripted) -> None:
+    """Also one that the server does not list, such as a link in a result, or fits its template."""
     shared = {"resources": ["mem://shared"], "templates": ["t://{id}"]}
     with two(scripted, shared, shared) as now:
-        for uri in ("mem://shared", "t://1"):
-            with pytest.raises(UnknownNameError, match=r"\(aaa, zzz\); name the one meant: tool"):
-                now.read(uri)
-        assert now.seen_by("aaa") == now.seen_by("zzz") == []
-        assert now.listed() == [qualified(name, "mem://shared") for name in ("aaa", "zzz")]
-        assert now.read(qualified("zzz", "mem://shared")) == "of zzz"
-        assert (now.seen_by("aaa"), now.seen_by("zzz")) == ([], ["mem://shared"])
+        assert now.listed() == [
+            *("toolscript:///aaa/mem://shared", "toolscript:///zzz/mem://shared"),
+            *("toolscript:///aaa/t://{id}", "toolscript:///zzz/t://{id}"),
+        ]
+        for uri in ("mem://shared", "t://a%2Fb?c=d#e"):
+            assert now.read(f"toolscript:///zzz/{uri}") == "of zzz"
+        assert (now.seen_by("aaa"), now.seen_by("zzz")) == ([], ["mem://shared", "t://a%2Fb?c=d#e"])
 
 
-def test_m11_what_nobody_lists_is_asked_of_nobody(scripted: Scripted) -> None:
-    """Unless a server is named, as for a link in a tool's result that its server does not list."""
+def test_m11_what_names_no_server_is_asked_of_nobody(scripted: Scripted) -> None:
     with two(scripted, {"resources": ["mem://a"]}, {}) as now:
-        with pytest.raises(UnknownNameError, match="no server has 'mem://secret-path'"):
-            now.read("mem://secret-path")
-        assert now.seen_by("aaa") == now.seen_by("zzz") == []
-        assert now.read(qualified("zzz", "mem://secret-path")) == "of zzz"
+        advice = "'mem://a' names no server; write it as toolscript:///SERVER/mem://a"
+        with pytest.raises(UnknownNameError, match=advice):
+            now.read("mem://a")
         with pytest.raises(UnknownNameError, match="no server 'gone'"):
             now.read(qualified("gone", "mem://a"))
+        assert now.seen_by("aaa") == now.seen_by("zzz") == []
 
 
 def test_m11_a_uri_that_names_another_server_is_not_taken_over(scripted: Scripted) -> None:
     forged = qualified("zzz", "mem://zzz")
     with two(scripted, {"resources": [forged]}, {"resources": ["mem://zzz"]}) as now:
-        assert now.listed() == [qualified("aaa", forged), "mem://zzz"]
+        assert now.listed() == [qualified("aaa", forged), forged]
         assert now.read(forged) == "of zzz"
         assert now.seen_by("aaa") == []
+
+
+@pytest.mark.parametrize("server", ["a", "a/b", "ä %"])
+@pytest.mark.parametrize("uri", ["mem://a", "ui://a/b%20c", "", "toolscript:///b/mem://a"])
+def test_m11_a_qualified_uri_is_split_as_it_was_made(server: str, uri: str) -> None:
+    assert split_qualified(qualified(server, uri)) == (server, uri)

@@ -102,12 +102,12 @@ PROMPTS: dict[str, list[str]] = {
     "test_prompt_with_image": [],
     "test_input_required_result_prompt": [],
 }
-TOOLS_AND_PROMPTS = {*RESULTS, *QUESTIONS, *ROUNDS, *MODERN, *PROMPTS}
 RESOURCES: dict[str, JsonObject] = {
     "test://static-text": {"mimeType": "text/plain", "text": "A static text."},
     "test://static-binary": {"mimeType": "image/png", "blob": PIXEL},
     "test://template/123/data": {"mimeType": "application/json", "text": '{"id": "123"}'},
 }
+NAMES = {*RESULTS, *QUESTIONS, *ROUNDS, *MODERN, *PROMPTS, *RESOURCES}
 SCHEMA: JsonObject = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -160,7 +160,6 @@ class ConformanceServer(ScriptedServer):
                 "tools": {},
                 "prompts": {},
                 "resources": {},
-                "completions": {},
             }
             found: JsonObject = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities}
             self.finish(identifier, found)
@@ -171,14 +170,12 @@ class ConformanceServer(ScriptedServer):
         elif method == "resources/read" and params["uri"] in RESOURCES:
             contents = [{"uri": params["uri"], **RESOURCES[params["uri"]]}]
             self.finish(identifier, {"contents": contents})
-        elif method == "completion/complete":
-            self.finish(identifier, {"completion": {"values": ["paris", "park"]}})
         else:
             super().answer(identifier, method, params)
 
     def initialized(self, params: JsonObject) -> JsonObject:
         result = super().initialized(params)
-        result["capabilities"] |= {"prompts": {}, "resources": {}, "completions": {}}
+        result["capabilities"] |= {"prompts": {}, "resources": {}}
         return result
 
     def lists(self) -> JsonObject:

@@ -112,7 +112,7 @@ class MisbehavingServer(ScriptedServer):
             self.list_tools(identifier, params)
         elif method in self.script.get("others", {}):
             super().answer(identifier, method, params)
-        elif method.startswith(("resources/", "completion/")):
+        elif method.startswith("resources/"):
             self.send(id=identifier, result={**self.modern, **self.resource(method, params)})
         elif method == "server/discover" and self.script.get("discover") == "answer":
             self.send(id=identifier, result=_DISCOVERY)
@@ -171,11 +171,8 @@ class MisbehavingServer(ScriptedServer):
             templates = self.script.get("templates", [])
             rows = [{"uriTemplate": template, "name": says} for template in templates]
             return {"resourceTemplates": rows}
-        uri = params.get("uri") or params["ref"]["uri"]
-        self.note("reads", uri)
-        if method == "completion/complete":
-            return {"completion": {"values": [says]}}
-        return {"contents": [{"uri": uri, "text": says}]}
+        self.note("reads", params["uri"])
+        return {"contents": [{"uri": params["uri"], "text": says}]}
 
     def reply(self, identifier: Any, params: JsonObject) -> None:
         if params["name"] in self.script.get("raw", {}):

@@ -1,8 +1,7 @@
-"""An MCP server that continues its calls as tasks (SEP-2663): ``tasks.py STATE [apart]``.
+"""An MCP server that continues its calls as tasks (SEP-2663): ``tasks.py STATE``.
 
 It keeps each task in a file of the folder STATE, so that the tasks outlive it, and appends a line
-to ``calls`` there for each call of its tool, to ``cancelled`` for each task that is cancelled. With
-``apart``, each process has a folder of its own there.
+to ``calls`` there for each call of its tool, to ``cancelled`` for each task that is cancelled.
 """
 
 import json
@@ -21,7 +20,7 @@ from mcp_types import CallToolRequestParams, RequestParams
 from pydantic import Field
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
-STATE = Path(sys.argv[1], *([str(os.getpid())] if sys.argv[2:] else []))
+STATE = Path(sys.argv[1])
 FORM = {"type": "object", "properties": {"colour": {"type": "string"}}}
 SECRET = {"type": "object", "properties": {"password": {"type": "string"}}}
 

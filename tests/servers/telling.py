@@ -37,12 +37,10 @@ def tool(name: str, text: str = "") -> JsonObject:
 
 class TellingServer(ScriptedServer):
     def answer(self, identifier: Any, method: str, params: JsonObject) -> None:
-        if method in {"prompts/get", "resources/read", "completion/complete"}:
+        if method in {"prompts/get", "resources/read"}:
             message = {"role": "user", "content": {"type": "text", "text": TEXT}}
             contents = [{"uri": "told://x", "text": TEXT}]
-            completion = {"values": LINES[:50]}
-            told = {"messages": [message], "contents": contents, "completion": completion}
-            self.send(id=identifier, result=told)
+            self.send(id=identifier, result={"messages": [message], "contents": contents})
         else:
             super().answer(identifier, method, params)
 

@@ -36,7 +36,6 @@ from tests.support import (
 )
 from tests.surfaces.mcp.test_mcp import MODES, Mode, said, talk
 from tests.surfaces.mcp.test_mcp_replicas import Wire
-from tests.surfaces.mcp.test_tasks import TASKS, ask, begin, entry, final
 
 from toolscript.postgres import schema
 from toolscript.postgres.database import Database
@@ -493,24 +492,6 @@ def test_a_long_result_is_read_on_through_any_gateway(gateways: Gateways, mode: 
     with round_robin(one.url, two.url) as (url, _):
         talk(f"{url}/mcp/search", work, mode)
     assert all(len(replica) == 16 for replica in handles)
-
-
-def test_a_task_is_asked_for_where_its_server_runs(gateways: Gateways, tmp_path: Path) -> None:
-    """Each gateway has a process of the server, and only one of them knows the task."""
-    gateways.configure(tasks=entry(tmp_path / "tasks", "apart"))
-    one, two = gateways.start(), gateways.start()
-
-    async def work(client: Client) -> None:
-        tasks = [await begin(client, asks=["colour"]) for _ in range(3)]
-        assert {task.partition(".")[0] for task in tasks} != {tasks[0]}
-        for task in tasks:
-            assert (await ask(client, "tasks/get", taskId=task))["status"] == "input_required"
-            await ask(client, "tasks/update", taskId=task, inputResponses={"colour": {}})
-            assert (await final(client, task))["status"] == "completed"
-
-    with round_robin(one.url, two.url) as (url, _):
-        talk(f"{url}/mcp/search", work, "auto", extensions=[TASKS])
-    assert len(list((tmp_path / "tasks").iterdir())) == 2
 
 
 def test_what_needs_the_sessions_connection_is_passed_on_to_it(gateways: Gateways) -> None:

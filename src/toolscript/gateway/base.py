@@ -58,8 +58,6 @@ class Caller(Protocol):
     """The folder that the caller works in; empty if that is not known."""
     accepts_input_required: bool = False
     """Whether it takes a result that asks for input, and then repeats its request with it."""
-    accepts_tasks: bool = False
-    """Whether it takes a result that names a task, and then asks for the task's result."""
     may_be_asked: bool = False
     """Whether its user can be asked a question: ``elicitation/create`` with a form."""
     may_log_in: bool = False

@@ -60,7 +60,6 @@ class Asked:
 
     session_key: object = field(default_factory=object)
     accepts_input_required: bool = False
-    accepts_tasks: bool = False
     session_id: str = ""
     project: str = ""
     may_be_asked: bool = False

@@ -47,7 +47,8 @@ def test_clients_of_all_tools_get_them_with_their_meta(url: str) -> None:
     async def work(client: Client) -> None:
         listed = {each.name: each for each in (await client.list_tools()).tools}
         meta = json.loads(listed["charts__refresh_chart"].model_dump_json(by_alias=True))["_meta"]
-        assert meta == META
+        page = "ui://toolscript/charts/ui://chart"
+        assert meta == {"ui": {"visibility": ["app"], "resourceUri": page}}
         done = await client.call_tool("charts__refresh_chart", {})
         assert not done.is_error
 

@@ -17,7 +17,8 @@ from tests.surfaces.mcp.test_mcp import MODES, Mode, gateway
 
 APPS_ID, PAGE_TYPE = "io.modelcontextprotocol/ui", "text/html;profile=mcp-app"
 SHOWS_PAGES = advertise(APPS_ID, {"mimeTypes": [PAGE_TYPE]})
-PAGE = "ui://charts/chart.html"
+OLD, NEW = (f"ui://toolscript/{each}/ui://charts/chart.html" for each in ("old", "new"))
+META = {"ui": {"csp": {"connectDomains": ["https://x.y"]}}}
 
 
 def entry(title: str, **more: Any) -> dict[str, Any]:
@@ -58,12 +59,11 @@ def see(
                 said = getattr(done.content[0], "text", "")
                 seen[tool.name] = (page, content.mime_type, content.meta, said)
                 assert said.partition(":")[0].split()[0] in getattr(content, "text", "")
-        for uri in (PAGE, "ui://toolscript/old/ui%3A%2F%2Fcharts%2Fchart.html"):
-            try:
-                await client.read_resource(uri)
-                seen[uri] = True
-            except MCPError:
-                seen[uri] = False
+        seen["reads old"] = True
+        try:
+            await client.read_resource(OLD)
+        except MCPError:
+            seen["reads old"] = False
 
     async def session() -> None:
         headers = {"Authorization": f"Bearer {token}"}
@@ -76,10 +76,6 @@ def see(
     return seen
 
 
-OLD, NEW = (f"ui://toolscript/{each}/ui%3A%2F%2Fcharts%2Fchart.html" for each in ("old", "new"))
-META = {"ui": {"csp": {"connectDomains": ["https://x.y"]}}}
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_each_tool_leads_to_the_page_of_its_own_server(home: Path, url: str, mode: Mode) -> None:
     """Though two servers call it the same; the servers hear that pages can be shown."""
@@ -90,18 +86,17 @@ def test_each_tool_leads_to_the_page_of_its_own_server(home: Path, url: str, mod
         "old__refresh_chart": (OLD, PAGE_TYPE, META, "Old again"),
         "new__show_chart": (NEW, PAGE_TYPE, META, "New: True"),
         "new__refresh_chart": (NEW, PAGE_TYPE, META, "New again"),
-        PAGE: False,
-        OLD: True,
+        "reads old": True,
     }
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_page_of_one_server_keeps_its_uri(home: Path, url: str, mode: Mode) -> None:
-    """And nobody reads that of a server which the token is not for."""
+def test_nobody_reads_the_page_of_another_server(home: Path, url: str, mode: Mode) -> None:
+    """That is a server which the token is not for."""
     seen = see(home, url, mode, "new", "files", extensions=[SHOWS_PAGES])
     assert seen.pop("declared")
-    assert {row[0] for name, row in seen.items() if "__" in name} == {PAGE}
-    assert (seen[PAGE], seen[OLD]) == (True, False)
+    assert not seen.pop("reads old")
+    assert {row[0] for row in seen.values()} == {NEW}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -119,6 +114,5 @@ def test_nothing_is_declared_without_need(
 ) -> None:
     seen = see(home, url, mode, server, **more)
     assert not seen.pop("declared")
-    assert seen.pop(PAGE) is (server == "new")
-    assert seen.pop(OLD) is False
+    assert not seen.pop("reads old")
     assert bool(seen) is (server == "new" and "door" not in more)

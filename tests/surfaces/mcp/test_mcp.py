@@ -889,7 +889,7 @@ def test_prompts_and_resources_come_through(tmp_path: Path, real_servers: dict[s
         assert content.contents
         templates = (await client.list_resource_templates()).resource_templates
         assert any("{" in each.uri_template for each in templates)
-        with pytest.raises(MCPError, match="no server has"):
+        with pytest.raises(MCPError, match="names no server"):
             await client.read_resource("nothing://at/all")
         with pytest.raises(MCPError):
             await client.get_prompt("nobody__x")
@@ -916,7 +916,7 @@ def test_nothing_of_ours_may_be_shared_among_callers(scripted: Scripted, tmp_pat
             await client.list_resource_templates(),
         )
         assert {(each.cache_scope, each.ttl_ms) for each in lists} == {("private", 0)}
-        read = await client.read_resource("note:///a")
+        read = await client.read_resource("toolscript:///notes/note:///a")
         assert (read.cache_scope, read.ttl_ms) == ("private", 5000)
 
     with gateway(tmp_path, notes=scripted(READ_FILE, others=others, discover="answer")) as url:

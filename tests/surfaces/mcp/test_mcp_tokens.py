@@ -210,7 +210,6 @@ def test_prompts_and_resources_of_others_are_not_passed_on(
     """http:others: neither listed nor to be had by their names."""
     bounded = Bounded(cli, scripted, tmp_path, everything=real_servers["everything"])
     prompt: dict[str, Any] = {"name": "everything__args-prompt", "arguments": {"city": "Ghent"}}
-    ref = types.PromptReference(type="ref/prompt", name=prompt["name"])
     bearers = [
         bounded.token,
         create_token(cli, "--tool", "everything__?")["token"],
@@ -236,7 +235,6 @@ def test_prompts_and_resources_of_others_are_not_passed_on(
                     for denied in (
                         partial(client.get_prompt, **prompt),
                         partial(client.read_resource, uri),
-                        partial(client.complete, ref, {"name": "city", "value": "G"}),
                     ):
                         with pytest.raises(MCPError, match="no server"):
                             await denied()

@@ -144,9 +144,7 @@ class RequestRouter:
         with pending.scope:
             result = await self._transmit(method, params, pending)
             self.has_answered = True
-            if method == GET:
-                return await self._show_questions(result, pending)
-            if result.get("resultType") == TASK and not caller.accepts_tasks:
+            if result.get("resultType") == TASK:
                 return await self._finish_task(result, pending)
             return result
         name = params.get("name") or params.get("uri") or method
@@ -184,18 +182,6 @@ class RequestRouter:
             return await wait_for_task(self._server, task, send, ask, report)
         except MCPError as error:
             raise self._refusal(error) from None
-
-    async def _show_questions(self, task: _Raw, pending: _PendingRequest) -> _Raw:
-        """Returns a task's state for its client. Declines its questions for secrets."""
-        if "error" in task:
-            task = {**task, "error": self._redact_data(task["error"])}
-        questions: dict[str, _Raw] = task.get("inputRequests") or {}
-        declined = {key: DECLINED for key, each in questions.items() if secret_asked_for(each)}
-        if declined:
-            answers = {"taskId": task.get("taskId"), "inputResponses": declined}
-            await self._transmit(UPDATE, answers, pending)
-        left = {k: self._attribute(each) for k, each in questions.items() if k not in declined}
-        return {**task, "inputRequests": left} if questions else task
 
     async def idle(self) -> None:
         """Waits until no request is being answered in the session that is over."""

@@ -1,4 +1,4 @@
-"""Waits for a call that its server continues as a task, for a caller that does not know tasks.
+"""Waits for a call that its server continues as a task.
 
 Tasks are the extension ``io.modelcontextprotocol/tasks`` of MCP (SEP-2663): a server answers a long
 call with the id of a task, and is asked for its state until that is final.

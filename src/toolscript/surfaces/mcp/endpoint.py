@@ -30,8 +30,8 @@ from toolscript.surfaces.mcp.request_context import (
     name_of,
     read_search,
 )
+from toolscript.surfaces.mcp.resource_uris import name_page
 from toolscript.surfaces.mcp.tool_calls import ToolCalls
-from toolscript.surfaces.mcp.ui_pages import name_page, servers_by_page
 from toolscript.text.display import printable
 from toolscript.text.wire_constants import CALLS, DESCRIBE, FIND, MORE, READ, RUN, SEARCH, SKILLS
 from toolscript.types import TOOL_CLASSES, ToolClass, ToolSpec
@@ -80,13 +80,12 @@ class ToolEndpoint:
         catalogue, entries = self._catalogue(context), self._list_meta_tools(context)
         if self.exposure != "two-phase":
             entries += [list_entry(spec, spec.id) for spec in catalogue.builtin_tools()]
-        names, tools = catalogue.exposed, self._list_tools(context)
-        pages = servers_by_page(catalogue.tools()) if any(tool.page for tool in tools) else {}
-        for tool in tools:
+        names = catalogue.exposed
+        for tool in self._list_tools(context):
             entry = allow_long_results(
                 list_entry(tool, names[tool.id]), catalogue.result_limit(tool)
             )
-            entries.append(name_page(entry, tool, pages))
+            entries.append(name_page(entry, tool))
         return entries
 
     def _list_meta_tools(self, context: RequestContext) -> list[_Raw]:
@@ -104,7 +103,7 @@ class ToolEndpoint:
         return [allow_long_results(listed[name], longest.get(name, 0)) for name in offered]
 
     def has_pages(self, context: RequestContext) -> bool:
-        """Whether a tool that is listed has a page, which a client may show: see `ui_pages`."""
+        """Whether a tool that is listed has a page, which a client may show: see `name_page`."""
         return any(tool.page for tool in self._list_tools(context))
 
     def instructions(self, context: RequestContext) -> str:

@@ -45,7 +45,6 @@ class _PendingCall:
         """The client's request that waits just now: each one brings another caller."""
         self.session_key, self.session_id = caller.session_key, caller.session_id
         self.project, self.may_be_asked = caller.project, caller.may_be_asked
-        self.accepts_tasks = caller.accepts_tasks
         self.may_log_in, self.opens_addresses = caller.may_log_in, caller.opens_addresses
         self.scope = anyio.CancelScope()
         self.questions: dict[str, _Question] = {}

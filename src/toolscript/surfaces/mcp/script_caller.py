@@ -19,7 +19,7 @@ _MAX_SIGNATURE, _MAX_DESCRIPTION, _MAX_ERROR = 600, 240, 2000
 class ScriptCaller:
     """The caller of a script's calls: it waits for their results, and its user can be asked."""
 
-    accepts_input_required = accepts_tasks = False
+    accepts_input_required = False
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

@@ -38,13 +38,12 @@ from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, Session
 from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession, SessionIds
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
-from toolscript.surfaces.mcp.task_ids import TaskIds
 from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.audit_log import OWNER
 from toolscript.surfaces.server.authentication import grant_of, holder_of, holder_session
 from toolscript.surfaces.server.project_header import existing_folder, project_of
 from toolscript.surfaces.server.request_log import is_stream
-from toolscript.text.wire_constants import APPS, SKILLS_EXTENSION, TASKS
+from toolscript.text.wire_constants import APPS, SKILLS_EXTENSION
 from toolscript.types import EVERYTHING, Grant
 from toolscript.version import __version__
 
@@ -137,11 +136,8 @@ class McpServer(Server[Any]):
         self._own = own
         replica = ids.replica if ids is not None else ""
         shared = "" if is_alone else replica
-        task_ids = TaskIds(ids.key if ids is not None else None, shared)
-        self._endpoint = ToolEndpoint(
-            app, ToolCalls(app, exposure, replica=shared, task_ids=task_ids)
-        )
-        self.extensions = {TASKS: {}, SKILLS_EXTENSION: {}}
+        self._endpoint = ToolEndpoint(app, ToolCalls(app, exposure, replica=shared))
+        self.extensions = {SKILLS_EXTENSION: {}}
         self._methods = mcp_methods(app, self._endpoint)
         changed, params = "notifications/roots/list_changed", types.NotificationParams
         self.add_notification_handler(changed, params, self._forget_project)
@@ -332,7 +328,6 @@ class _SdkCaller:
         foreign = _foreign(ctx)
         asks = foreign.asks_user if foreign else reachable and _can_elicit(ctx, form=True)
         self.may_be_asked = asks
-        self.accepts_tasks = _is_modern(ctx) and TASKS in _client_extensions(ctx)
         asked = _capabilities(ctx).elicitation
         self.opens_addresses = asked is not None and asked.url is not None
 

@@ -9,7 +9,6 @@ from toolscript.surfaces.mcp.endpoint import ToolEndpoint
 from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext
 from toolscript.surfaces.mcp.skill_methods import SkillMethods
-from toolscript.surfaces.mcp.task_methods import TaskMethods
 from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
 from toolscript.version import __version__
@@ -23,7 +22,7 @@ Method: TypeAlias = Callable[[_Raw, RequestContext], Awaitable[_Raw]]
 
 def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
     """Returns the methods of MCP for one exposure, by name."""
-    others, tasks = PromptsAndResources(app), TaskMethods(app, tools.calls)
+    others = PromptsAndResources(app)
     skills = SkillMethods(app, others)
     return {
         "tools/list": tools.list_tools,
@@ -35,10 +34,6 @@ def mcp_methods(app: App, tools: ToolEndpoint) -> dict[str, Method]:
         "resources/read": skills.read_resource,
         "skills/list": skills.list_skills,
         "skills/get": skills.get_skill,
-        "completion/complete": others.complete,
-        "tasks/get": tasks.get,
-        "tasks/update": tasks.update,
-        "tasks/cancel": tasks.cancel,
     }
 
 
@@ -48,8 +43,6 @@ class SessionlessEndpoint:
     def __init__(self, app: App, exposure: Exposure) -> None:
         methods = mcp_methods(app, ToolEndpoint(app, ToolCalls(app, exposure, in_detail=True)))
         self._methods = {"initialize": _initialize, "ping": _ping, **methods}
-        for needs_session in ("completion/complete", "tasks/get", "tasks/update", "tasks/cancel"):
-            del self._methods[needs_session]
 
     async def answer(self, message: Any, context: RequestContext) -> _Raw | None:
         """Returns the response to a message; None for a notification, which gets none."""

@@ -25,9 +25,8 @@ from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, re
 from toolscript.surfaces.mcp.result_truncation import shorten
 from toolscript.surfaces.mcp.script_caller import ScriptCaller
 from toolscript.surfaces.mcp.stored_results import ONE_AT_A_TIME, StoredResults
-from toolscript.surfaces.mcp.task_ids import Task, TaskIds
 from toolscript.surfaces.server.audit_log import audited
-from toolscript.text.wire_constants import RUN, SEARCH, TASK
+from toolscript.text.wire_constants import RUN, SEARCH
 from toolscript.types import TOOL_CLASSES, ToolClass, ToolSpec
 
 _Raw: TypeAlias = dict[str, Any]
@@ -40,7 +39,6 @@ class ToolCalls:
         app: Calls the tools.
         exposure: Which tools are listed.
         replica: The gateway that keeps long results, if there are several.
-        task_ids: Seals the ids of tasks; None if those end with the process.
         in_detail: Whether results are as their servers sent them: as seed D has it.
     """
 
@@ -50,13 +48,11 @@ class ToolCalls:
         exposure: Exposure,
         *,
         replica: str = "",
-        task_ids: TaskIds | None = None,
         in_detail: bool = False,
     ) -> None:
         self._app = app
         self.exposure: Exposure = exposure
         self.results = StoredResults(app, replica)
-        self.task_ids = task_ids or TaskIds()
         self.in_detail = in_detail
 
     async def call_tool(  # noqa: PLR0913 - the parts of a call
@@ -96,7 +92,7 @@ class ToolCalls:
         )
         outcome = await self._app.scripts.run(script, self._app.catalogue(own.grant), door)
         result = script_caller.script_result(outcome)
-        return await self.fit(RUN, result, context, is_listed=False)
+        return await self._fit(RUN, result, context, is_listed=False)
 
     async def _call_for_script(
         self, context: RequestContext, tool: str, arguments: _Raw
@@ -112,15 +108,10 @@ class ToolCalls:
     async def _answer_call(
         self, name: str, call: Awaitable[_Raw], context: RequestContext, *, is_listed: bool
     ) -> _Raw:
-        """Returns a call's result as a model gets it, or its task with an id for this caller."""
-        result = await call
-        if result.get("resultType") != TASK:
-            return await self.fit(name, result, context, is_listed=is_listed)
-        tool = self._app.catalogue(context.grant).tool(name).id
-        task = Task(context.grant.holder, tool, str(result.get("taskId")), is_listed)
-        return {**result, "taskId": self.task_ids.seal(task)}
+        """Returns a call's result as a model gets it."""
+        return await self._fit(name, await call, context, is_listed=is_listed)
 
-    async def fit(
+    async def _fit(
         self, name: str, result: _Raw, context: RequestContext, *, is_listed: bool
     ) -> _Raw:
         """Returns a tool's result, shortened if it is too long for a model.
