@@ -44,7 +44,6 @@ SLOWEST = (
     "endurance/test_chaos.py",
     "gateway/upstream/test_real_servers.py",
     "surfaces/mcp/test_clients.py",
-    "surfaces/mcp/test_mcp_replicas.py",
     "surfaces/cli/test_cli_auth.py",
     "surfaces/cli/test_cli_search.py",
     "surfaces/test_replicas.py",

@@ -83,7 +83,6 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "database": ("postgresql://a/b", "postgres://c/d", "postgres://c/d"),
     "database_direct": ("postgresql://a/b", "postgres://c/d", "postgres://c/d"),
     "catalogue": ("a", "b", "b"),
-    "replica_url": ("http://a", "https://b", "https://b"),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
     "oauth": (True, "true", True),

@@ -51,9 +51,5 @@ def test_calls_are_read_by_another_process(reopened: Open) -> None:
     assert reopened().activity.read(ALL).calls == [replace(CALL, id=1)]
 
 
-def test_each_process_has_a_name_of_its_own_and_no_replicas_before_it_joins(
-    reopened: Open,
-) -> None:
-    one, two = reopened(), reopened()
-    assert one.replica != two.replica
-    assert (one.replication, two.replication) == (None, None)
+def test_there_are_no_replicas_before_it_joins(reopened: Open) -> None:
+    assert reopened().replication is None

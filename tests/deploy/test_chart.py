@@ -267,7 +267,6 @@ def test_variables_and_commands_exist(case: str) -> None:
 
 def test_the_database_and_the_key_come_from_secrets() -> None:
     secrets = {name: text for name, text in variables("defaults").items() if "/" in text}
-    secrets.pop("TOOLSCRIPT_REPLICA_URL")
     assert secrets == {
         "TOOLSCRIPT_DATABASE": "toolscript-database/url",
         "TOOLSCRIPT_SECRET_KEY": "toolscript-secret-key/key",
@@ -302,13 +301,8 @@ def test_values_with_a_mistake_are_refused(values: dict[str, Any]) -> None:
     assert any("schema" in message["error"] for message in report["messages"])
 
 
-def test_a_gateway_tells_the_others_its_pods_address() -> None:
-    names = [each["name"] for each in container("defaults")["env"]]
-    assert names.index("POD_IP") < names.index("TOOLSCRIPT_REPLICA_URL")
-    url = "TOOLSCRIPT_REPLICA_URL"
-    assert variables("defaults")[url] == f"http://$(POD_IP):{PORT}"
-    assert variables("everything")[url] == f"http://[$(POD_IP)]:{PORT}"
-    assert variables("everything")["TOOLSCRIPT_HOST"] == "::"
+def test_a_client_keeps_its_pod() -> None:
+    assert manifests("defaults")["Service"]["spec"]["sessionAffinity"] == "ClientIP"
 
 
 @pytest.mark.parametrize("case", CASES)

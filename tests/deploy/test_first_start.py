@@ -34,9 +34,7 @@ def test_the_first_token_and_a_gateway_run_on_an_empty_database(
         for each in container["env"]:
             key: str = each.get("valueFrom", {}).get("secretKeyRef", {}).get("key", "")
             environment[each["name"]] = secrets[key] if key else each.get("value", "")
-        here = {"POD_IP": "127.0.0.1", "TOOLSCRIPT_HOST": "127.0.0.1", "TOOLSCRIPT_PORT": "0"}
-        if url := environment.get("TOOLSCRIPT_REPLICA_URL"):
-            here["TOOLSCRIPT_REPLICA_URL"] = url.replace("$(POD_IP)", here["POD_IP"])
+        here = {"TOOLSCRIPT_HOST": "127.0.0.1", "TOOLSCRIPT_PORT": "0"}
         return container["args"], Cli(home, environment | here)
 
     created = pod("deployment")[1]("token", "create")

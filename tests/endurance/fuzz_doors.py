@@ -22,10 +22,7 @@ from hypothesis.errors import Unsatisfiable
 from tests.endurance import fuzz_requests as made_up
 from tests.endurance.fuzz_requests import encoded
 from tests.endurance.fuzz_result import PATIENCE_S, Result
-from toolscript.config.secret_key import SecretKey
-from toolscript.surfaces.mcp.session_ids import SessionIds
 
-SECRET_KEY = "k" * 64
 """The key of the gateway's session ids, so that those of another gateway can be made."""
 _CHECK_EVERY = 20
 """Lines over standard input between two requests that are right."""
@@ -112,11 +109,10 @@ def _freedom(operation: Any) -> int:
 
 
 class _Sessions:
-    """Ids of sessions: of one that is open, of another gateway's, and what is no id any more."""
+    """Ids of sessions: of one that is open, of one that has ended, and what is no id."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._foreign = SessionIds(SecretKey(SECRET_KEY)).issue("search", "anyone", asks_user=False)
         self._ended = self._open()
         self._end(self._ended)
         self._live = self._open()
@@ -126,7 +122,7 @@ class _Sessions:
         sent = dict(made)
         kind, place = sent.pop("Session", ""), int(sent.pop("Place", "0"))
         if kind:
-            known = {"live": self._live, "foreign": self._foreign, "ended": self._ended}
+            known = {"live": self._live, "ended": self._ended}
             sent["Mcp-Session-Id"] = known.get(kind) or _damaged(self._live, place)
         return sent
 

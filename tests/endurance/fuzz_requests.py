@@ -152,7 +152,7 @@ def posts() -> st.SearchStrategy[tuple[bytes, dict[str, str]]]:
     return st.tuples(bodies(), odd_headers())
 
 
-SESSIONS = ("live", "foreign", "damaged", "ended")
+SESSIONS = ("live", "damaged", "ended")
 """Whose id a request of the older protocols has: see `fuzz_doors`."""
 
 

@@ -1,4 +1,4 @@
-"""Gateways with one database, and what is done to them; a balancer before them."""
+"""Gateways with one database, and what is done to them."""
 
 import json
 import random
@@ -7,16 +7,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx2
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 
 from tests.postgres_server import PostgresServer, free_port
-from tests.round_robin import RoundRobin
 from tests.support import Scripted, tool, until, write_config
 from toolscript.config.secret_key import SecretKey
 from toolscript.postgres.shared_stores import SharedStores
@@ -24,7 +20,6 @@ from toolscript.postgres.shared_stores import SharedStores
 SERVERS = ("alpha", "beta", "gamma")
 KEY = "k" * 32
 READY_S = 90.0
-_CONNECT_S, _ANSWER_S = 1.0, 30.0
 
 
 class Replicas:
@@ -75,7 +70,6 @@ class Replicas:
             "TOOLSCRIPT_IDLE_TIMEOUT": "0",
             "TOOLSCRIPT_DATABASE": self.postgres.url("replicas"),
             "TOOLSCRIPT_SECRET_KEY": KEY,
-            "TOOLSCRIPT_REPLICA_URL": url,
         }
         command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
         with (home / "gateway.log").open("ab") as log:
@@ -166,29 +160,3 @@ def body(url: str, path: str, token: str) -> Any:
         ).json()
     except (httpx2.HTTPError, ValueError):
         return None
-
-
-class Balancer(RoundRobin):
-    """A balancer without affinity; `urls` are the gateways'.
-
-    A gateway that cannot be connected to has not seen the request, so the next one is tried.
-    Nothing else is sent twice.
-    """
-
-    def __init__(self, urls: Sequence[str]) -> None:
-        super().__init__(urls)
-        self._count = len(urls)
-        timeout = httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S)
-        limits = httpx2.Limits(max_keepalive_connections=0)
-        self._client = httpx2.AsyncClient(timeout=timeout, limits=limits)
-
-    async def pass_on(self, request: Request) -> Response:
-        """Answers as a gateway does; 502 if the connection to it was lost, 503 without any."""
-        for _ in range(self._count):
-            try:
-                return await super().pass_on(request)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                continue
-            except httpx2.TransportError as error:
-                return PlainTextResponse(f"the gateway was lost: {type(error).__name__}", 502)
-        return PlainTextResponse("no gateway answers", 503)

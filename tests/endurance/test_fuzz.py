@@ -28,7 +28,6 @@ _TOOLS = [
 _SETTINGS = {
     "TOOLSCRIPT_SEARCH_MODEL": "bundled",
     "TOOLSCRIPT_APPROVAL_TIMEOUT": "0.1",
-    "TOOLSCRIPT_SECRET_KEY": doors.SECRET_KEY,
 }
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 

@@ -1,6 +1,6 @@
 """What several gateways lose while they, and their database, are killed and paused: nothing.
 
-Clients of both protocols search and call through a balancer without affinity. In the meantime
+Clients of both protocols search and call through the balancer. In the meantime
 gateways are killed or stopped for a while, the database is restarted, and its connections are cut.
 Between two such disturbances, once all is well, every gateway has to refuse a revoked token and
 list a new tool soon. Tokens are made all the time: none that was acknowledged may be lost. Each
@@ -17,11 +17,11 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.deploy.shipped import balancer
 from tests.endurance.effort import Effort
 from tests.endurance.replica_clients import Tally, use
-from tests.endurance.replicas import SERVERS, Balancer, Replicas, body, status
+from tests.endurance.replicas import SERVERS, Replicas, body, status
 from tests.postgres_server import postgres_server
-from tests.round_robin import serving
 from tests.support import until
 from toolscript.config.access_tokens import TokenStore
 from toolscript.errors import ToolscriptError
@@ -98,7 +98,7 @@ def test_disturbed_replicas_lose_nothing(replicas: Replicas, effort: Effort) -> 
     tallies = [Tally(server, mode) for server, mode in pairs]
     acknowledged, ended = list[str](), Event()
     writer = Thread(target=make_tokens, args=(tokens, acknowledged, ended))
-    with serving(Balancer(replicas.urls)) as url:
+    with balancer(replicas.folder, *replicas.urls) as url:
         users = Thread(target=anyio.run, args=(run_clients, url, bearers, tallies, ended))
         for thread in (users, writer):
             thread.start()

@@ -82,10 +82,6 @@ class Divided(Replication):
         del body
         return None
 
-    def url_of(self, replica: str) -> str | None:
-        del replica
-        return None
-
     def state(self) -> DatabaseState:
         raise AssertionError("nobody asks")
 

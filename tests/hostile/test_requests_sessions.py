@@ -31,9 +31,8 @@ from tests.support import (
 )
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.config.access_tokens import TokenStore
-from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
-from toolscript.surfaces.mcp.session_ids import SessionIds
+from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.mcp.session_limit import MAX_SESSIONS
 from toolscript.surfaces.server.audit_log import Refusals
 from toolscript.surfaces.server.authentication import (
@@ -80,9 +79,11 @@ class RoutesUnderTest:
         self._routes = routes
         self.admitted = admitted
 
-    def ask(self, body: bytes, session: str = "", holder: str = "ana") -> tuple[int, str]:
+    def ask(
+        self, body: bytes, session: str = "", holder: str = "ana", exposure: Exposure = "search"
+    ) -> tuple[int, str]:
         """The status, and the session of the answer."""
-        return self._portal.call(self._ask, body, session, holder)
+        return self._portal.call(self._ask, body, session, holder, exposure)
 
     def open(self, holder: str = "ana") -> str:
         status, session = self.ask(INITIALIZE, holder=holder)
@@ -90,7 +91,9 @@ class RoutesUnderTest:
         assert self.ask(INITIALIZED, session, holder)[0] == 202
         return session
 
-    async def _ask(self, body: bytes, session: str, holder: str) -> tuple[int, str]:
+    async def _ask(
+        self, body: bytes, session: str, holder: str, exposure: Exposure
+    ) -> tuple[int, str]:
         named = {**ACCEPT, **({"mcp-session-id": session} if session else {})}
         headers = [(name.lower().encode(), value.encode()) for name, value in named.items()]
         scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
@@ -104,7 +107,7 @@ class RoutesUnderTest:
             got.append(message)
 
         scope |= {"query_string": b"", ACCESS: Access(EVERYTHING, holder)}
-        await self._routes.answer("search", scope, receive, send)
+        await self._routes.answer(exposure, scope, receive, send)
         found = {name.decode(): value.decode() for name, value in got[0]["headers"]}
         return got[0]["status"], found.get("mcp-session-id", "")
 
@@ -115,8 +118,7 @@ def serving(tmp_path: Path, **bounds: Any) -> Generator[RoutesUnderTest]:
     admitted = {"ana", "bo"}
     with running(config) as app:
         revocations = RevocationWatcher(admitted.__contains__)
-        ids = SessionIds(SecretKey("k" * 32))
-        routes = McpRoutes(app.app, "search", revocations, RequestStats(), ids, **bounds)
+        routes = McpRoutes(app.app, "search", revocations, RequestStats(), **bounds)
         portal = app.portal
         with (
             portal.wrap_async_context_manager(revocations.running(TaskMonitor())),
@@ -149,9 +151,13 @@ def test_m6_a_session_without_requests_ends(
 
 
 def test_m6_a_session_is_its_holders_alone(tmp_path: Path) -> None:
+    """And of the address that opened it."""
     with serving(tmp_path) as mcp:
         session = mcp.open("ana")
         assert mcp.ask(LIST, session, "bo")[0] == 404
+        assert mcp.ask(LIST, session, "ana", "all")[0] == 404
+        for made_up in ("0" * 32, session[:-1], f"{session}0", "A" * 600):
+            assert mcp.ask(LIST, made_up, "ana")[0] == 404
         assert mcp.ask(LIST, session, "ana")[0] == 200
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -13,20 +13,26 @@ from socket import SHUT_RDWR
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
+import httpx2
 import mcp_types as types
 import pytest
 from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 from tests.clients.driver import LISTENING
+from tests.deploy.shipped import balancer
 from tests.postgres_server import PostgresServer, content_of
-from tests.round_robin import round_robin
 from tests.support import (
     FUZZY,
+    PATIENCE_S,
     READ_FILE,
     WRITES,
     Cli,
     Scripted,
     alive,
     child_processes,
+    create_token,
     fetch,
     post,
     stop_all,
@@ -34,13 +40,13 @@ from tests.support import (
     until,
     write_config,
 )
-from tests.surfaces.mcp.test_mcp import MODES, Mode, said, talk
-from tests.surfaces.mcp.test_mcp_replicas import Wire
+from tests.surfaces.mcp.test_mcp import MODES, Mode, said
 
 from toolscript.postgres import schema
 from toolscript.postgres.database import Database
 
 KEY = "a" * 32
+CLIENTS = 12
 WRITE = tool("write_file", "Write a file", **WRITES)
 
 
@@ -199,6 +205,19 @@ def test_a_server_that_runs_once_is_one_process_for_both(gateways: Gateways) -> 
     assert len(gateways.noted("state.calls")) == 4
     running = gateways.noted("state.starts")
     assert [int(pid) for pid in running] == list(pids)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - with a token
+def test_gateways_that_listen_everywhere_reach_each_other(gateways: Gateways, host: str) -> None:
+    """Each has told the others an address of its machine."""
+    gateways.configure(state=gateways.server("state") | {"instances": "one"})
+    token = Cli(gateways.home, gateways.env).json("token", "create")["token"]
+    headers = bearer(token) | {"Content-Type": "application/json"}
+    one, two = (gateways.start(TOOLSCRIPT_HOST=host) for _ in range(2))
+    for each in (one, two):
+        path = "/tools/state__write_file"
+        assert fetch(each.url, path, method="POST", headers=headers, body=b"{}")[0] == 200
+    assert len(gateways.noted("state.starts")) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -439,88 +458,101 @@ def unready(gateway: Gateway) -> tuple[int, Any] | None:
 # Sessions
 
 
+def clients_of(gateways: Gateways, url: str) -> dict[int, str]:
+    """A token for each gateway whose bearers the balancer sends there, by the gateway's process."""
+    tokens = [create_token(gateways.started[0].cli)["token"] for _ in range(CLIENTS)]
+
+    def served() -> dict[int, str]:
+        answers = [(fetch(url, "/health", headers=bearer(each)), each) for each in tokens]
+        return {answer.get("pid", 0): token for (_, answer), token in answers}
+
+    pids = {each.pid for each in gateways.started}
+    return until(lambda: found if (found := served()).keys() == pids else None, "both serve")
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def talk_as(token: str, url: str, work: Callable[[Client], Awaitable[None]], **more: Any) -> None:
+    """A session of a client that shows a token."""
+
+    async def session() -> None:
+        async with httpx2.AsyncClient(headers=bearer(token), timeout=PATIENCE_S) as sender:
+            server = streamable_http_client(url, http_client=sender)
+            async with Client(server, **more) as client:
+                await work(client)
+
+    anyio.run(session)
+
+
+@pytest.mark.requirement("mcp:transports")
 @pytest.mark.parametrize("mode", MODES)
-def test_a_question_reaches_the_user_whichever_gateway_gets_the_answer(
-    gateways: Gateways, mode: Mode
-) -> None:
-    gateways.configure(s=gateways.scripted(tool("greet") | WRITES, elicits="Who are you?"))
+def test_each_client_stays_with_one_gateway(gateways: Gateways, tmp_path: Path, mode: Mode) -> None:
+    """mcp:transports: which has asked its user, and keeps its long results."""
+    text = "\n".join(f"line {number}" for number in range(1000))
+    whole = {"content": [{"type": "text", "text": text}]}
+    logs = gateways.scripted(tool("log") | WRITES, results={"log": whole})
+    asks = gateways.scripted(tool("greet") | WRITES, elicits="Who are you?")
+    gateways.configure(logs=logs | {"resultLimit": {"log": 4000}}, asks=asks)
     one, two = gateways.start(), gateways.start()
-    asked: list[Any] = []
 
     async def ask(context: Any, params: Any) -> types.ElicitResult:
-        del context
-        asked.append(params)
+        del context, params
         return types.ElicitResult(action="accept", content={"name": "Ada"})
 
     async def work(client: Client) -> None:
         for _ in range(3):
-            answer = await said(client, "s__greet", {})
+            answer = await said(client, "call_tool", {"tool": "asks__greet"})
             assert answer == {"action": "accept", "content": {"name": "Ada"}}
+            called = await client.call_tool("call_tool", {"tool": "logs__log"})
+            [found] = re.findall(r"read_result with handle '(\w+)'", called.model_dump_json())
+            more = await client.call_tool("read_result", {"handle": found, "lines": "8"})
+            assert "line 7" in more.model_dump_json()
 
-    with round_robin(one.url, two.url) as (url, proxy):
-        talk(f"{url}/mcp/all", work, mode, elicitation_callback=ask)
-        assert {gateway for gateway, _, _ in proxy.answers} == {one.url, two.url}
-    assert len(asked) == 3
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_long_result_is_read_on_through_any_gateway(gateways: Gateways, mode: Mode) -> None:
-    """It stays where the call was answered; what reads more of it is passed on to there."""
-    text = "\n".join(f"line {number}" for number in range(1000))
-    whole = {"content": [{"type": "text", "text": text}]}
-    server = gateways.scripted(tool("log") | WRITES, results={"log": whole})
-    gateways.configure(s=server | {"resultLimit": {"log": 4000}})
-    one, two = gateways.start(), gateways.start()
-    handles, others = set[str](), list[str]()
-
-    async def work(client: Client) -> None:
-        for _ in range(2):
-            called = await client.call_tool("call_tool", {"tool": "s__log"})
-            [found] = re.findall(r"read_result with handle '([\w-]+)'", called.model_dump_json())
-            handles.add(found.partition("-")[0])
-            others.append(found)
-            for number in range(1, 4):
-                asked = {"handle": found, "lines": str(number)}
-                more = await client.call_tool("read_result", asked)
-                assert f"line {number - 1}" in more.model_dump_json()
-
-        for url in (one.url, two.url):
-            async with Client(f"{url}/mcp/search", mode="legacy") as other:
-                stolen = await other.call_tool("read_result", {"handle": others[0]})
-            assert "is kept here" in stolen.model_dump_json()
-
-    with round_robin(one.url, two.url) as (url, _):
-        talk(f"{url}/mcp/search", work, mode)
-    assert all(len(replica) == 16 for replica in handles)
+    with balancer(tmp_path, one.url, two.url) as url:
+        for token in clients_of(gateways, url).values():
+            talk_as(token, f"{url}/mcp/search", work, mode=mode, elicitation_callback=ask)
 
 
-def test_what_needs_the_sessions_connection_is_passed_on_to_it(gateways: Gateways) -> None:
+def test_a_client_opens_another_session_once_its_gateway_has_ended(
+    gateways: Gateways, tmp_path: Path
+) -> None:
     gateways.configure(files=gateways.server("files"))
     one, two = gateways.start(), gateways.start()
-    wire = Wire(one.url).open(elicitation={})
-    assert wire.send("GET", url=two.url)[0] == 200
-    phases = Wire(one.url, "/mcp/two-phase").open()
-    assert phases.ask("tools/list", two.url)[0] == 200
-    assert wire.send("DELETE", url=two.url)[0] == 200
-    assert wire.ask("tools/list", one.url)[0] == 404, "it has ended where it lives"
-    kill(one)
-    assert phases.ask("tools/list", two.url)[0] == 404, "the client begins a new one"
-    assert Wire(two.url, "/mcp/two-phase").open().ask("tools/list")[0] == 200
+
+    async def work(client: Client) -> None:
+        assert not (await client.call_tool("files__write_file", {})).is_error
+
+    async def lose(client: Client) -> None:
+        await work(client)
+        kill(one)
+        with pytest.raises(MCPError):  # the first request finds the lost connection
+            await work(client)
+        with pytest.raises(MCPError, match=r"Session not found|Session terminated"):
+            await work(client)
+
+    with balancer(tmp_path, one.url, two.url) as url:
+        token = clients_of(gateways, url)[one.pid]
+        talk_as(token, f"{url}/mcp/all", lose, mode="legacy")
+        talk_as(token, f"{url}/mcp/all", work, mode="legacy")
 
 
 def test_a_listener_hears_of_tools_that_another_gateway_lists(gateways: Gateways) -> None:
-    """Of a server that its own gateway does not list, and through another one."""
+    """Of a server that its own gateway does not list."""
     tools = gateways.home / "tools.json"
     tools.write_text(json.dumps([READ_FILE]), "utf-8")
     gateways.configure(files=gateways.server("files", tools_file=str(tools)))
     one, two = gateways.start(), gateways.start()
     connect = LISTENING["Python SDK 1"]
     with (
-        round_robin(one.url, two.url) as (url, _),
-        connect({"url": f"{url}/mcp/all"}, one.cli.environment()) as client,
+        connect({"url": f"{one.url}/mcp/all"}, one.cli.environment()) as first,
+        connect({"url": f"{two.url}/mcp/all"}, one.cli.environment()) as second,
     ):
-        assert set(client.tools()) == {"files__read_file", "read_result"}
-        client.call("files__read_file")  # which starts the server
+        for client in (first, second):
+            assert set(client.tools()) == {"files__read_file", "read_result"}
+        first.call("files__read_file")  # which starts the server
         tools.write_text(json.dumps([READ_FILE, WRITE]), "utf-8")
-        until(client.heard, "the client is told", 20)
-        until(lambda: "files__write_file" in client.tools(), "it is listed")
+        for client in (first, second):
+            until(client.heard, "the client is told", 20)
+            until(lambda c=client: "files__write_file" in c.tools(), "it is listed")

@@ -29,11 +29,6 @@ class Stores(Protocol):
         ...
 
     @property
-    def replica(self) -> str:
-        """Stands for this process."""
-        ...
-
-    @property
     def replication(self) -> Replication | None:
         """The other replicas of this gateway; None if it shares its stores with none."""
         ...

@@ -1,6 +1,5 @@
 """Opens the stores of an application: files of the data directory, unless a URL names others."""
 
-import secrets
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -55,7 +54,6 @@ class LocalStores:
             "logins": lambda: FileRecords(data_dir / "auth"),
         }
         self._config_key = config_key
-        self.replica = secrets.token_hex(8)
         self.replication = None
 
     @property

@@ -93,8 +93,8 @@ def _encode(sealed: bytes) -> str:
     return urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
-def session_key(server: ServerSettings, data_dir: Path, config_key: str) -> SecretKey:
-    """Returns the key for session ids: that of the settings, or one that this gateway keeps.
+def oauth_key(server: ServerSettings, data_dir: Path, config_key: str) -> SecretKey:
+    """Returns the key for logins of clients: that of the settings, or one that this gateway keeps.
 
     Args:
         server: Has the key and the one before, or neither.
@@ -103,7 +103,7 @@ def session_key(server: ServerSettings, data_dir: Path, config_key: str) -> Secr
     """
     if server.secret_key:
         return SecretKey(server.secret_key, server.secret_key_previous)
-    path = data_dir / "keys" / f"session-{config_key}.key"
+    path = data_dir / "keys" / f"oauth-{config_key}.key"
     return SecretKey(_read_or_make(data_dir, path))
 
 
@@ -115,13 +115,13 @@ def _read_or_make(data_dir: Path, path: Path) -> str:
         if len(kept) >= MIN_KEY_CHARS:
             return kept
     except (OSError, ValueError, DataDirectoryError):
-        pass  # it is made anew: at worst the clients open their sessions again
+        pass  # it is made anew: at worst the clients register again
     made = secrets.token_urlsafe(_KEY_BYTES)
     try:
         write_atomically(path, made.encode())
     except OSError as error:
         log.warning(
-            "%s cannot be written (%s): open sessions end with this process",
+            "%s cannot be written (%s): clients that log in register again after a restart",
             *(path, error.strerror or error),
             extra=write_failure(error),
         )

@@ -326,14 +326,14 @@ class ServerSettings:
     )
     secret_key: str | None = _setting(
         None,
-        "Secret that all gateways behind one address share: it seals the ids of sessions.",
+        "Secret that all gateways with one database share: it seals logins.",
         "TOOLSCRIPT_SECRET_KEY",
         secret=True,
         min_chars=MIN_KEY_CHARS,
     )
     secret_key_previous: str | None = _setting(
         None,
-        "Another such secret whose sessions count as well, while the key is changed.",
+        "Another such secret that counts as well, while the key is changed.",
         "TOOLSCRIPT_SECRET_KEY_PREVIOUS",
         secret=True,
         min_chars=MIN_KEY_CHARS,
@@ -403,10 +403,4 @@ class DatabaseSettings:
         "default",
         "Name of the catalogue in that database; gateways with the same name share everything.",
         "TOOLSCRIPT_CATALOGUE",
-    )
-    replica_url: str | None = _setting(
-        None,
-        "Address at which the other gateways reach this one.",
-        "TOOLSCRIPT_REPLICA_URL",
-        schemes=_HTTP,
     )

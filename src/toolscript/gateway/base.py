@@ -210,10 +210,6 @@ class Replication(CatalogueStore, Protocol):
         """Returns how the database is doing that the replicas share. Asks it nothing."""
         ...
 
-    def url_of(self, replica: str) -> str | None:
-        """Returns the address of a replica; None if it is gone."""
-        ...
-
     async def news(self) -> CatalogueNews:
         """Waits for changes of other replicas, and returns those since the last call."""
         ...

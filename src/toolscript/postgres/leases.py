@@ -176,10 +176,6 @@ class Leases:
         replica = holding.owners.get(lease_name(spec.name, spec.digest), "")
         return (replica, holding.urls[replica]) if replica in holding.urls else None
 
-    def url_of(self, replica: str) -> str | None:
-        """Returns the address of a replica; None for one that does not live."""
-        return self._holding.urls.get(replica)
-
     @property
     def held(self) -> int:
         """How many leases this replica holds."""

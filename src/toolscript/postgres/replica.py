@@ -33,7 +33,6 @@ class DatabaseReplication:
         self.replica = replica
         self.leases = leases = Leases(database, feed, catalogue, url, replica=replica)
         self.follow, self.owns, self.changed = leases.follow, leases.owns, leases.changed
-        self.url_of = leases.url_of
         entries = DatabaseCatalogue(database, feed, catalogue, leases)
         self.load, self.save = entries.load, entries.save
         self.news, self.report_stale = entries.news, entries.report_stale

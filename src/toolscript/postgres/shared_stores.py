@@ -39,8 +39,6 @@ class SharedStores:
         self.database = Database(url)
         self.catalogue = catalogue
         self.key = key
-        self.replica = secrets.token_hex(8)
-        """Stands for this process."""
         self.feed = ChangeFeed(self.database, catalogue, direct_url or url)
         self.replication: DatabaseReplication | None = None
         """None before `join`."""
@@ -85,7 +83,7 @@ class SharedStores:
             records.load()
         self.logins.seal_again()
         self.replication = DatabaseReplication(
-            self.database, self.feed, self.catalogue, self.key, self.replica, url
+            self.database, self.feed, self.catalogue, self.key, secrets.token_hex(8), url
         )
         self.replication.leases.start()
 

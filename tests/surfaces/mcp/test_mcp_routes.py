@@ -12,9 +12,7 @@ import anyio
 import anyio.lowlevel
 from toolscript import bootstrap
 from toolscript.config import settings
-from toolscript.config.secret_key import SecretKey
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
-from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.server.authentication import ACCESS, OWNERS
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.revocation_watcher import RevocationWatcher
@@ -23,7 +21,7 @@ environ = {"HOME": sys.argv[1], "TOOLSCRIPT_CONFIG": sys.argv[1] + "/config.json
 app = bootstrap.application(settings.load_settings({}, environ), environ=environ)
 revocations = RevocationWatcher(lambda _: True)
 stats = RequestStats()
-routes = McpRoutes(app, "search", revocations, stats, SessionIds(SecretKey("k" * 32)))
+routes = McpRoutes(app, "search", revocations, stats)
 MODULE = "toolscript.surfaces.mcp.sdk_server"
 ASKED = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b""}
 ASKED[ACCESS] = OWNERS

@@ -8,7 +8,7 @@ ALL: Exposure = "all"
 
 
 def opened(name: str, holder: str = "holder") -> OpenSession:
-    return OpenSession(name, name, ALL, holder)
+    return OpenSession(name, ALL, holder)
 
 
 def limit(ended: list[str]) -> SessionLimit:

@@ -3,16 +3,35 @@
 A request without the header is a session alone.
 """
 
+from collections import OrderedDict
+from collections.abc import Hashable
+
 from starlette.requests import Request
 
 from toolscript.gateway.base import Caller, SilentCaller
 from toolscript.surfaces.mcp.request_context import Session
-from toolscript.surfaces.mcp.session_ids import LatestSessions
 from toolscript.surfaces.server.authentication import holder_of, holder_session
 from toolscript.surfaces.server.project_header import project_of
 
 HEADER = "toolscript-session"
 MAX_CHARS = 128
+MAX_REMEMBERED = 1024
+
+
+class LatestSessions:
+    """Remembers sessions that no connection lasts for; the longest unused one is forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, Session] = OrderedDict()
+        """The longest unused one first."""
+
+    def get(self, key: Hashable) -> Session:
+        """Returns the memory of the session of a key; it is empty at first."""
+        session = self._known.pop(key, None) or Session()
+        self._known[key] = session
+        if len(self._known) > MAX_REMEMBERED:
+            self._known.popitem(last=False)
+        return session
 
 
 def session_of(request: Request) -> Session:

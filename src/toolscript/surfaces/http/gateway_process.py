@@ -21,13 +21,12 @@ from starlette.applications import Starlette
 from toolscript import bootstrap
 from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
-from toolscript.config.secret_key import session_key
+from toolscript.config.secret_key import oauth_key
 from toolscript.config.servers import Config
 from toolscript.config.settings import ServerSettings, Settings
 from toolscript.errors import ConfigError, PortInUseError, UnprotectedError
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.request_context import Exposure
-from toolscript.surfaces.mcp.session_ids import SessionIds
 from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
 from toolscript.surfaces.server.authorization_server import OAuthServer
@@ -138,7 +137,7 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
     stores = bootstrap.open_stores(settings, config.key)
-    stores.join(_find_address(settings, listening))
+    stores.join(_reachable_url(listening, settings.server))
     tokens = TokenStore(settings.paths.data_dir, config.key, stores.records("tokens"))
     public = _public_url(settings.server)
     if not local and not tokens.protected and not settings.server.oauth:
@@ -152,9 +151,8 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
     if public:
         own_hosts += (urlsplit(public).hostname or "",)
-    sealing = session_key(settings.server, settings.paths.data_dir, config.key)
     address = public or (_url(listening, settings.server) if local else "")
-    oauth = _oauth_server(settings, config, OAuthServer(address, sealing, tokens, documents))
+    oauth = _oauth_server(settings, config, address, tokens, documents)
     app = bootstrap.application(
         settings, config, bootstrap.Wiring(follow=True, at_home=on_demand), stores=stores
     )
@@ -171,21 +169,24 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
         pages=pages,
         tokens=tokens,
         settings=settings,
-        ids=SessionIds(sealing, stores.replica),
         replication=stores.replication,
         oauth=oauth,
     )
     return _Server(asgi, app, stats, settings.server)
 
 
-def _oauth_server(settings: Settings, config: Config, server: OAuthServer) -> OAuthServer | None:
+def _oauth_server(
+    settings: Settings, config: Config, address: str, tokens: TokenStore, documents: ClientDocuments
+) -> OAuthServer | None:
     """Returns the server at which clients log in, with its provider; None if they cannot."""
     if not settings.server.oauth:
         if settings.issuer.url:
             raise ConfigError("TOOLSCRIPT_ISSUER logs in people for --oauth, which is not given")
         return None
-    if not server.issuer:
+    if not address:
         raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
+    key = oauth_key(settings.server, settings.paths.data_dir, config.key)
+    server = OAuthServer(address, key, tokens, documents)
     if settings.issuer.url:
         from toolscript.surfaces.server.oidc_client import OidcClient  # noqa: PLC0415 - few need it
 
@@ -327,17 +328,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _find_address(settings: Settings, listening: socket.socket) -> str:
-    """Returns the address at which the other replicas reach this gateway."""
-    database = settings.database
-    is_unspecified = ipaddress.ip_address(listening.getsockname()[0]).is_unspecified
-    if database.url and database.replica_url is None and is_unspecified:
-        log.warning(
-            "the other gateways cannot reach this one: set TOOLSCRIPT_REPLICA_URL to its address"
-        )
-    return database.replica_url or _url(listening, settings.server)
-
-
 def _public_url(server: ServerSettings) -> str:
     """Returns the public address as browsers write it; empty if there is none."""
     address = (server.public_url or "").casefold().rstrip("/").removesuffix(":443")
@@ -350,7 +340,19 @@ def _public_url(server: ServerSettings) -> str:
     return address
 
 
-def _url(listening: socket.socket, server: ServerSettings) -> str:
-    host, port = listening.getsockname()[:2]
+def _url(listening: socket.socket, server: ServerSettings, host: str = "") -> str:
+    bound, port = listening.getsockname()[:2]
+    host = host or bound
     scheme = "http" if server.tls_cert is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _reachable_url(listening: socket.socket, server: ServerSettings) -> str:
+    """Returns the address at which the other gateways with the same database reach this one."""
+    host = listening.getsockname()[0]
+    if ipaddress.ip_address(host).is_unspecified:
+        # The address from which this machine reaches others. Nothing is sent.
+        with socket.socket(listening.family, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.connect(("2001:db8::1" if ":" in host else "192.0.2.1", 9))
+            host = probe.getsockname()[0]
+    return _url(listening, server, host)

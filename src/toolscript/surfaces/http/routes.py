@@ -35,7 +35,7 @@ from toolscript.surfaces.http import (
     search_routes,
     upstream_routes,
 )
-from toolscript.surfaces.http.client_sessions import caller_of, session_of
+from toolscript.surfaces.http.client_sessions import LatestSessions, caller_of, session_of
 from toolscript.surfaces.http.oauth_routes import client_route, oauth_routes
 from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
 from toolscript.surfaces.http.replica_routes import replica_routes
@@ -52,7 +52,6 @@ from toolscript.surfaces.http.request_input import (
 from toolscript.surfaces.mcp.mcp_routes import PATH as MCP_PATH
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, Session
-from toolscript.surfaces.mcp.session_ids import LatestSessions, SessionIds
 from toolscript.surfaces.mcp.sessionless import SessionlessEndpoint
 from toolscript.surfaces.server.audit_log import Refusals, audited
 from toolscript.surfaces.server.authentication import (
@@ -122,7 +121,6 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
     pages: Pages,
     tokens: TokenStore,
     settings: Settings,
-    ids: SessionIds,
     replication: Replication | None = None,
     oauth: OAuthServer | None = None,
 ) -> Starlette:
@@ -138,14 +136,12 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         pages: Gives the routes of the page.
         tokens: The access tokens, for the page to list and revoke.
         settings: What the gateway was started with, for the page to check.
-        ids: Makes and reads the ids of its sessions.
         replication: What makes it one of several replicas; None if it is none.
         oauth: Lets MCP clients log in; None lets none.
     """
     revocations, refusals = RevocationWatcher(is_admitted), Refusals()
     sessions = PageSessions[Access](is_admitted)
-    url_of = replication.url_of if replication else None
-    mount = McpRoutes(app, exposure, revocations, stats, ids, url_of=url_of)
+    mount = McpRoutes(app, exposure, revocations, stats)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:

@@ -17,13 +17,14 @@ from anyio.abc import TaskGroup
 
 from toolscript.errors import RefusedError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
-from toolscript.surfaces.mcp.session_ids import STATE_PREFIX
 
 _Raw: TypeAlias = dict[str, Any]
 PATIENCE_S = 600.0
 """How long a user may take to answer."""
 MAX_PENDING = 1_000
 _INVALID = -32602
+_STATE_PREFIX = "toolscript-"
+"""The beginning of states that name a call of ours; other states are the servers'."""
 
 
 @dataclass(eq=False)
@@ -95,14 +96,9 @@ class _PendingCall:
 
 
 class PendingElicitations:
-    """The calls that wait for an answer. They go on for as long as `run` does.
+    """The calls that wait for an answer. They go on for as long as `run` does."""
 
-    Args:
-        replica: Stands for this process among several replicas: a state names it.
-    """
-
-    def __init__(self, replica: str = "") -> None:
-        self._replica = replica
+    def __init__(self) -> None:
         self._calls: dict[str, _PendingCall] = {}
         self._tasks: TaskGroup | None = None
 
@@ -140,7 +136,7 @@ class PendingElicitations:
     ) -> _PendingCall | None:
         """Returns the call that a request continues; None for a request that begins one."""
         state = str(params.get("requestState") or "")
-        if not state.startswith(STATE_PREFIX):
+        if not state.startswith(_STATE_PREFIX):
             return None
         call = self._calls.get(state)
         if call is None or call.request != request:
@@ -152,7 +148,7 @@ class PendingElicitations:
 
     def _questions(self, call: _PendingCall) -> _Raw:
         """Returns the result that asks the client; the call waits for as long as patience lasts."""
-        state = f"{STATE_PREFIX}{self._replica}.{secrets.token_urlsafe(16)}"
+        state = f"{_STATE_PREFIX}{secrets.token_urlsafe(16)}"
         call.scope.deadline = anyio.current_time() + PATIENCE_S
         self._calls = {key: each for key, each in self._calls.items() if each.error is None}
         if len(self._calls) >= MAX_PENDING:

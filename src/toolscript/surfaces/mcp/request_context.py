@@ -12,6 +12,8 @@ from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 Exposure = Literal["search", "two-phase", "all"]
 EXPOSURES: tuple[Exposure, ...] = ("search", "two-phase", "all")
+EXPOSURE = "toolscript.exposure"
+"""The key of a request's scope that has its exposure."""
 _Raw: TypeAlias = dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""The server of MCP on the SDK: one low-level server per exposure.
+"""The server of MCP on the SDK.
 
 Sessions of the handshake protocols keep the tools that they have chosen, and are notified
 when their list changes. The protocol of 2026-07-28 has no sessions: its clients listen
@@ -35,8 +35,13 @@ from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
 from toolscript.retrieval.live_index import Feed
 from toolscript.surfaces.mcp.endpoint import ToolEndpoint
 from toolscript.surfaces.mcp.pending_elicitations import PendingElicitations
-from toolscript.surfaces.mcp.request_context import Exposure, RequestContext, Session
-from toolscript.surfaces.mcp.session_ids import FOREIGN, ForeignSession, SessionIds
+from toolscript.surfaces.mcp.request_context import (
+    EXPOSURE,
+    EXPOSURES,
+    Exposure,
+    RequestContext,
+    Session,
+)
 from toolscript.surfaces.mcp.sessionless import error_fields, mcp_methods
 from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.audit_log import OWNER
@@ -65,12 +70,13 @@ class _ClientAnswer(RootModel[_Raw]):
 
 
 class _Subscribers:
-    """The clients with one grant: they see the same tools, and are notified of changes."""
+    """The clients with one exposure and grant: they see the same tools, and hear of changes."""
 
-    def __init__(self, context: RequestContext, tools: list[_Raw]) -> None:
-        self.context = context
+    def __init__(self, endpoint: ToolEndpoint, grant: Grant) -> None:
+        self._endpoint = endpoint
+        self._context = RequestContext(grant=grant)
         """Stands for their requests; in its session they have listed the tools."""
-        self._tools = tools
+        self._tools = endpoint.tools(self._context)
         self.sessions: dict[Connection, ServerSession] = {}
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
@@ -89,8 +95,9 @@ class _Subscribers:
         finally:
             self._listening -= 1
 
-    async def update(self, tools: list[_Raw]) -> None:
-        """Notify every client, unless these are the tools that it knows."""
+    async def update(self) -> None:
+        """Notifies every client, if there are other tools than those that it knows."""
+        tools = self._endpoint.tools(self._context)
         if tools == self._tools:
             return
         self._tools = tools
@@ -110,22 +117,11 @@ class McpServer(Server[Any]):
 
     Args:
         app: What answers.
-        exposure: What models see.
-        own: The grant of a client that has started this process.
-        ids: Has the key for ids, and the name of this process among several replicas; None if
-            no id is read by another process.
-        is_alone: Whether there are no other replicas.
+        exposure: What a client sees that has started this process; others say it themselves.
+        own: The grant of such a client.
     """
 
-    def __init__(
-        self,
-        app: App,
-        exposure: Exposure,
-        own: Grant = EVERYTHING,
-        *,
-        ids: SessionIds | None = None,
-        is_alone: bool = True,
-    ) -> None:
+    def __init__(self, app: App, exposure: Exposure, own: Grant = EVERYTHING) -> None:
         super().__init__(
             "toolscript",
             version=__version__,
@@ -134,28 +130,27 @@ class McpServer(Server[Any]):
         )
         self._app = app
         self._own = own
-        replica = ids.replica if ids is not None else ""
-        shared = "" if is_alone else replica
-        self._endpoint = ToolEndpoint(app, ToolCalls(app, exposure, replica=shared))
+        self._own_exposure: Exposure = exposure
+        self._endpoints = {name: ToolEndpoint(app, ToolCalls(app, name)) for name in EXPOSURES}
         self.extensions = {SKILLS_EXTENSION: {}}
-        self._methods = mcp_methods(app, self._endpoint)
+        self._methods = {name: mcp_methods(app, each) for name, each in self._endpoints.items()}
         changed, params = "notifications/roots/list_changed", types.NotificationParams
         self.add_notification_handler(changed, params, self._forget_project)
         self.middleware.append(self._instruct)
-        for method in self._methods:
+        for method in self._methods[exposure]:
             self.add_request_handler(method, types.RequestParams, self._answer)
-        self._subscribers: dict[Grant, _Subscribers] = {}
+        self._subscribers: dict[tuple[Exposure, Grant], _Subscribers] = {}
         self._own_session = Session()
         """Of the one client that there is without a gateway."""
-        self._elicitations = PendingElicitations(replica)
+        self._elicitations = PendingElicitations()
 
     def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
         """See `Server`: this one does notify of changed tools."""
         return super().create_initialization_options(NotificationOptions(tools_changed=True))
 
-    async def serve(self, read: Any, write: Any) -> None:
+    async def serve(self, read: Any, write: Any, exposure: Exposure) -> None:
         """Serves one client, whose messages come in streams, until it ends them."""
-        if self._endpoint.exposure == "two-phase":  # it needs a protocol's version with sessions
+        if exposure == "two-phase":  # it needs a protocol's version with sessions
             await serve_loop(self, read, write, lifespan_state={})
         else:
             await self.run(read, write, self.create_initialization_options())
@@ -173,9 +168,10 @@ class McpServer(Server[Any]):
         opening = cast("_Raw", result)
         capabilities: _Raw = opening["capabilities"]
         extensions: _Raw = capabilities.get("extensions") or {SKILLS_EXTENSION: {}}
-        if APPS in _client_extensions(ctx) and self._endpoint.has_pages(context):
+        endpoint = self._endpoints[self._exposure(ctx)]
+        if APPS in _client_extensions(ctx) and endpoint.has_pages(context):
             extensions = {**extensions, APPS: {}}
-        instructions = self._endpoint.instructions(context)
+        instructions = endpoint.instructions(context)
         capabilities = {**capabilities, "extensions": extensions}
         return {**opening, "capabilities": capabilities, "instructions": instructions}
 
@@ -191,26 +187,25 @@ class McpServer(Server[Any]):
         while True:
             seen = await feed.changed(seen)
             for subscribers in list(self._subscribers.values()):
-                await subscribers.update(self._endpoint.tools(subscribers.context))
+                await subscribers.update()
 
-    def _subscribers_of(self, grant: Grant) -> _Subscribers:
-        if grant not in self._subscribers:
-            context = RequestContext(grant=grant)
-            self._subscribers[grant] = _Subscribers(context, self._endpoint.tools(context))
-        return self._subscribers[grant]
+    def _subscribers_like(self, ctx: _SdkContext) -> _Subscribers:
+        """Returns the subscribers that a client is, or becomes, one of."""
+        exposure, grant = key = self._exposure(ctx), self._grant(ctx)
+        if key not in self._subscribers:
+            self._subscribers[key] = _Subscribers(self._endpoints[exposure], grant)
+        return self._subscribers[key]
 
     async def _listen(self, ctx: _SdkContext, params: Any) -> Any:
-        grant = self._grant(ctx)
         try:
-            return await self._subscribers_of(grant).listen(ctx, params)
+            return await self._subscribers_like(ctx).listen(ctx, params)
         finally:
-            self._forget_unused(grant)
+            self._forget_unused()
 
-    def _forget_unused(self, grant: Grant) -> None:
-        """Keeps no list of tools for a grant that no client has any more."""
-        subscribers = self._subscribers.get(grant)
-        if subscribers is not None and subscribers.is_empty:
-            del self._subscribers[grant]
+    def _forget_unused(self) -> None:
+        """Keeps no list of tools that no client has any more."""
+        used = {key: each for key, each in self._subscribers.items() if not each.is_empty}
+        self._subscribers = used
 
     async def _answer(self, ctx: _SdkContext, checked: types.RequestParams) -> _Raw:
         """Answer a request from its raw parameters, which the SDK has checked by its version.
@@ -237,7 +232,7 @@ class McpServer(Server[Any]):
         return result
 
     def _call(self, ctx: _SdkContext, params: _Raw, context: RequestContext) -> Awaitable[_Raw]:
-        method = self._methods[ctx.method]
+        method = self._methods[self._exposure(ctx)][ctx.method]
         interactive = context.caller.accepts_input_required and _can_elicit(ctx)
         if ctx.method != "tools/call" or not interactive:
             return method(params, context)
@@ -260,13 +255,13 @@ class McpServer(Server[Any]):
         holder = "" if request is None else holder_of(request)
         return RequestContext(caller, self._grant(ctx), session, _more(ctx.params or {}), holder)
 
+    def _exposure(self, ctx: _SdkContext) -> Exposure:
+        return self._own_exposure if ctx.request is None else ctx.request.scope[EXPOSURE]
+
     def _grant(self, ctx: _SdkContext) -> Grant:
         return self._own if ctx.request is None else grant_of(ctx.request)
 
     def _session(self, ctx: _SdkContext) -> Session:
-        foreign = _foreign(ctx)
-        if foreign is not None:
-            return foreign.session
         # The SDK has a connection for each request of the newest protocol.
         if not _is_modern(ctx):
             return self._lasting_session(_connection(ctx))
@@ -302,14 +297,13 @@ class McpServer(Server[Any]):
         """Notify a client that has listed tools of changes, as long as its connection lives."""
         if _is_modern(ctx):  # such a client listens instead
             return
-        connection, grant = _connection(ctx), self._grant(ctx)
-        sessions = self._subscribers_of(grant).sessions
+        connection, sessions = _connection(ctx), self._subscribers_like(ctx).sessions
         if connection in sessions:
             return
 
         def end() -> None:
             sessions.pop(connection, None)
-            self._forget_unused(grant)
+            self._forget_unused()
 
         sessions[connection] = ctx.session
         connection.exit_stack.callback(end)
@@ -325,9 +319,7 @@ class _SdkCaller:
         self.accepts_input_required = _is_modern(ctx)
         self.may_log_in = _is_owner(ctx)
         reachable = ctx.session.can_send_request or self.accepts_input_required
-        foreign = _foreign(ctx)
-        asks = foreign.asks_user if foreign else reachable and _can_elicit(ctx, form=True)
-        self.may_be_asked = asks
+        self.may_be_asked = reachable and _can_elicit(ctx, form=True)
         asked = _capabilities(ctx).elicitation
         self.opens_addresses = asked is not None and asked.url is not None
 
@@ -337,11 +329,6 @@ class _SdkCaller:
 
     async def elicit(self, method: str, params: _Raw) -> _Raw:
         """See `Caller`."""
-        if _foreign(self._ctx) is not None:
-            raise RefusedError(
-                "its user is asked by the gateway that began this session; make the call again",
-                CANNOT_BE_ASKED,
-            )
         if not self._ctx.session.can_send_request or not _can_elicit(self._ctx):
             raise RefusedError("the client behind this call cannot ask its user", CANNOT_BE_ASKED)
         request = cast("Any", types.Request[_Raw, str](method=method, params=params))
@@ -351,10 +338,6 @@ class _SdkCaller:
         except MCPError as error:
             raise RefusedError(error.message, error.code, data=error.data) from None
         return answer.root
-
-
-def _foreign(ctx: _SdkContext) -> ForeignSession | None:
-    return None if ctx.request is None else ctx.request.scope.get(FOREIGN)
 
 
 def _is_modern(ctx: _SdkContext) -> bool:

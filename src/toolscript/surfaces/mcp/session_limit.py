@@ -20,9 +20,6 @@ class OpenSession:
     """One session, with its owner and its requests."""
 
     identifier: str
-    """As its client knows it."""
-    sdk_identifier: str
-    """As the SDK knows it."""
     exposure: Exposure
     holder: str
     """The holder of the token that opened it, who alone may use it."""

@@ -15,6 +15,7 @@ from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_mes
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from toolscript.surfaces.mcp.request_context import EXPOSURE
 from toolscript.surfaces.server.error_answers import refusal
 from toolscript.surfaces.server.request_log import RequestStats
 
@@ -70,7 +71,7 @@ class SessionStream:
             tasks.start_soon(self._read, inbound, tasks.cancel_scope)
             tasks.start_soon(self._write, outbound)
             with write:
-                await server.serve(read, write)
+                await server.serve(read, write, self._request.scope[EXPOSURE])
             tasks.cancel_scope.cancel()
 
     async def _read(self, inbound: Any, scope: anyio.CancelScope) -> None:

@@ -33,7 +33,7 @@ async def serve_stdio(app: App, exposure: Exposure, grant: Grant) -> None:
             async with anyio.create_task_group() as tasks, app.running():
                 await tasks.start(_listen, received, tasks.cancel_scope)
                 tasks.start_soon(app.tasks.run, "mcp", server.run_background)
-                await server.serve(read, write)
+                await server.serve(read, write, exposure)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as error:
             failure = app.tasks.failure  # which has been logged already

@@ -22,21 +22,18 @@ class StoredResults:
 
     Args:
         app: Has the results.
-        replica: The gateway that keeps them, if there are several: handles begin with it.
     """
 
-    def __init__(self, app: App, replica: str = "") -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
-        self._replica = replica
 
     def add(self, owner: ResultOwner, tool: str, content: bytes) -> str:
         """Stores a result of a tool; returns its handle, or "" if it cannot be written."""
         try:
-            handle = self._app.results.add(self._narrow(owner), content)
+            return self._app.results.add(self._narrow(owner), content)
         except OSError as error:
             log.warning("a long result of %s cannot be kept: %s", tool, error)
             return ""
-        return f"{self._replica}-{handle}" if self._replica else handle
 
     async def read(self, owner: ResultOwner, handle: str, wanted: Mapping[str, str]) -> _Raw:
         """Returns a part of a result: see `read_more`.
@@ -52,7 +49,7 @@ class StoredResults:
         return await in_thread(lambda: read_value(self._load(owner, handle), query), ONE_AT_A_TIME)
 
     def _load(self, owner: ResultOwner, handle: str) -> bytes:
-        return self._app.results.get(self._narrow(owner), handle.rpartition("-")[2])
+        return self._app.results.get(self._narrow(owner), handle)
 
     def _narrow(self, owner: ResultOwner) -> ResultOwner:
         """Returns an owner whose grant is within the present selections of its profiles."""

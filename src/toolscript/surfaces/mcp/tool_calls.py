@@ -38,21 +38,13 @@ class ToolCalls:
     Args:
         app: Calls the tools.
         exposure: Which tools are listed.
-        replica: The gateway that keeps long results, if there are several.
         in_detail: Whether results are as their servers sent them: as seed D has it.
     """
 
-    def __init__(
-        self,
-        app: App,
-        exposure: Exposure,
-        *,
-        replica: str = "",
-        in_detail: bool = False,
-    ) -> None:
+    def __init__(self, app: App, exposure: Exposure, *, in_detail: bool = False) -> None:
         self._app = app
         self.exposure: Exposure = exposure
-        self.results = StoredResults(app, replica)
+        self.results = StoredResults(app)
         self.in_detail = in_detail
 
     async def call_tool(  # noqa: PLR0913 - the parts of a call
