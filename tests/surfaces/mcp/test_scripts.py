@@ -90,7 +90,7 @@ def test_it_is_listed_as_a_tool_that_may_destroy(cli: Cli) -> None:
         assert listed["run_script"].annotations.destructive_hint  # type: ignore[union-attr]
         assert not listed["run_script"].annotations.read_only_hint  # type: ignore[union-attr]
 
-    for exposure in ("search", "two-phase", "all"):
+    for exposure in ("search", "all"):
         talk(f"{cli.record()['url']}/mcp/{exposure}", work)
 
 
