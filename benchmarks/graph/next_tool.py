@@ -8,6 +8,7 @@ came next is among the first k; *MRR*: 1 / its rank, 0 beyond the tenth.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
@@ -19,39 +20,38 @@ from benchmarks.graph.data import Item, Used, load
 from benchmarks.graph.results import Figures, Result
 from benchmarks.quality.own import document, encoder, semantic
 from toolscript.embedding.base import CachedVector
-from toolscript.graph.forecast import Forecast
-from toolscript.graph.tool_graph import ToolGraph
+from toolscript.graph.graph_files import ImportedGraph
+from toolscript.graph.learning import Learning
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 
 DEPTH = 10
-HINDSIGHT = 1 / 3
-"""So much of a history, its end, is foreseen before it is learned: that makes the skill."""
-MOST_FORESEEN = 500
 
 Scores: TypeAlias = NDArray[np.float64]
 Predict: TypeAlias = Callable[[Item], Scores]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """A dataset as rows: tool id → row, in the order of the ids."""
 
     used: Used
     corpus: Corpus
-    embedded: SemanticSignal
 
-    @property
-    def vectors(self) -> NDArray[np.float32] | None:
-        """The tools' embeddings, in the corpus' order."""
-        return self.embedded.index(self.corpus).vectors
+    @cached_property
+    def _embedded(self) -> SemanticSignal:
+        """The dataset embedded, as the application would have it."""
+        signal = semantic()
+        for _ in signal.prepare(self.corpus):
+            pass
+        return signal
 
     def signal(self, usage: Usage) -> SemanticSignal:
         """A semantic signal that knows the embeddings, and learns from use."""
-        signal = SemanticSignal(self.embedded.model, lambda: None, usage=usage)
-        vectors = np.zeros((0, 0), np.float32) if self.vectors is None else self.vectors
-        known = zip(self.corpus.documents, vectors, strict=True)
+        signal = SemanticSignal(self._embedded.model, lambda: None, usage=usage)
+        vectors = self._embedded.index(self.corpus).vectors
+        known = zip(self.corpus.documents, () if vectors is None else vectors, strict=True)
         signal.take(encoder().name, {d.id: CachedVector(d.digest, v) for d, v in known})
         return signal
 
@@ -62,11 +62,8 @@ class Place:
 
 
 def place(used: Used) -> Place:
-    """The dataset embedded, as the application would have it."""
-    corpus, signal = Corpus(document(tool) for tool in used.tools), semantic()
-    for _ in signal.prepare(corpus):
-        pass
-    return Place(used, corpus, signal)
+    """The dataset with its tools as the application has them."""
+    return Place(used, Corpus(document(tool) for tool in used.tools))
 
 
 def popularity(place: Place) -> Predict:
@@ -106,8 +103,12 @@ def counting(place: Place) -> Predict:
 
 
 def graph(place: Place) -> Predict:
-    """Our graph."""
-    forecast = learned(place)
+    """Our graph, after it has learned the history in its order."""
+    documents, learning = place.corpus.documents, Learning()
+    forecast = learning.set_corpus(
+        [each.id for each in documents], [each.server for each in documents]
+    )
+    learn_history(learning, place)
 
     def predict(item: Item) -> Scores:
         chances = forecast.chances(item.context)
@@ -116,25 +117,12 @@ def graph(place: Place) -> Predict:
     return predict
 
 
-def learned(place: Place) -> Forecast:
-    """A graph that has learned the history in its order; towards its end each use is foreseen."""
-    documents = place.corpus.documents
-    forecast = Forecast(
-        ToolGraph(),
-        tuple(each.id for each in documents),
-        tuple(each.server for each in documents),
-        place.vectors,
+def learn_history(learning: Learning, place: Place) -> None:
+    """Learn the history in its order, as `toolscript graph import` does."""
+    history = place.used.history.sequences
+    learning.import_known(
+        ImportedGraph(sequences=tuple(tuple((t, True) for t in s) for s in history))
     )
-    sequences = place.used.history.sequences
-    first = int(len(sequences) * (1 - HINDSIGHT))
-    for number, sequence in enumerate(sequences):
-        hindsight = first <= number < first + MOST_FORESEEN
-        context: tuple[str, ...] = ()
-        for tool in sequence:
-            if hindsight and context:
-                forecast.evaluate(context, tool)
-            context = forecast.graph.observe(context, tool)
-    return forecast
 
 
 ENGINES: Mapping[str, Callable[[Place], Predict]] = {

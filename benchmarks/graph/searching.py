@@ -1,8 +1,8 @@
 """What searching gains: with a context, with what tools need, with what they were found by.
 
-- *next-tool-asked*: as *next-tool*, for items with a question: the search alone;
-  the search and counting, put together with the weight that does best here; and
-  the search with the context, as ``search_tools`` has it.
+- *next-tool-asked*: as *next-tool*, for items with a question: the search alone; the search and
+  counting, put together with the weight that does best here; the search with the forecast; and the
+  search with relatedness, as the seed's ``search_tools`` has it.
 - *multi-tool*: questions that want several tools. *graph* searches again with
   the first hit as context, and keeps that first.
 - *needs*: mAP@10 over a tool and all that it needs (``dependencies``), when what each hit needs is
@@ -23,13 +23,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.graph.data import GRAPH, Item, drawn, load
-from benchmarks.graph.next_tool import DEPTH, Place, counting, place
+from benchmarks.graph.next_tool import DEPTH, Place, counting, learn_history, place
 from benchmarks.graph.results import Figures, Result
 from benchmarks.quality import datasets
 from benchmarks.quality.datasets import SEED, Query
 from benchmarks.quality.own import encoder
 from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
-from toolscript.graph.graph_files import ImportedGraph
 from toolscript.graph.learning import Learning
 from toolscript.graph.session_history import SessionHistory
 from toolscript.retrieval import quality_metrics as metrics
@@ -73,13 +72,14 @@ def asked(folder: Path, sample: int | None) -> list[Result]:
         order = np.argsort(-both, kind="stable")[: DEPTH + len(item.context)]
         return [where.corpus.documents[int(row)].id for row in order]
 
+    def with_graph(item: Item, **more: object) -> list[str]:
+        return _ids(engine, item.asked, DEPTH + len(item.context), context=item.context, **more)
+
     answers = {
         "search": [_ids(engine, item.asked, DEPTH + len(item.context)) for item in items],
         "search + counting": [counted(item) for item in items],
-        "search + graph": [
-            _ids(engine, item.asked, DEPTH + len(item.context), context=item.context)
-            for item in items
-        ],
+        "search + graph": [with_graph(item) for item in items],
+        "search + relatedness": [with_graph(item, by_relatedness=True) for item in items],
     }
     results: list[Result] = []
     for name, found in answers.items():
@@ -161,20 +161,25 @@ def mixed(folder: Path, sample: int | None) -> list[Result]:
     for taught in (False, *habits):
         learning = Learning()
         engine = _taught(where, learning) if taught else _engine(where, learning)
-        alone, together = list[Figures](), list[Figures]()
+        names = "search", "context", "relatedness"
+        figures: dict[str, list[Figures]] = {name: [] for name in names}
         for calls, query in sessions:
             history = SessionHistory()
             for tool in calls:
                 learning.record_call(history, tool, succeeded=True)
             learning.flush()
-            found = _rank(engine, query), _rank(engine, query, context=history.telling_context)
-            for figures, rank in zip((alone, together), found, strict=True):
-                fell = float((rank or np.inf) > (found[0] or np.inf))
-                figures.append({"mrr": 1 / rank if rank else 0.0, "fell": fell})
+            context = history.telling_context
+            alone = _rank(engine, query)
+            expected = _rank(engine, query, context=context)
+            related = _rank(engine, query, context=context, by_relatedness=True)
+            for name, rank in zip(names, (alone, expected, related), strict=True):
+                fell = float((rank or np.inf) > (alone or np.inf))
+                figures[name].append({"mrr": 1 / rank if rank else 0.0, "fell": fell})
         learning.close()
-        name = " + habits" * taught
-        results.append(Result(folder.name, "mixed", f"search{name}", tuple(alone)))
-        results.append(Result(folder.name, "mixed", f"context{name}", tuple(together)))
+        end = " + habits" * taught
+        results += [
+            Result(folder.name, "mixed", name + end, tuple(figures[name])) for name in names
+        ]
     return results
 
 
@@ -234,10 +239,7 @@ def _taught(where: Place, learning: Learning | None = None) -> SearchEngine:
     """The engine with the history learned."""
     learning = learning or Learning()
     engine = _engine(where, learning)
-    history = where.used.history.sequences
-    learning.import_known(
-        ImportedGraph(sequences=tuple(tuple((t, True) for t in s) for s in history))
-    )
+    learn_history(learning, where)
     return engine
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +14,9 @@ import pytest
 
 from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import edge_of
-from toolscript.errors import InputError
-from toolscript.graph.base import LearnedCounts, Template
+from toolscript.graph.base import LearnedCounts
 from toolscript.graph.counts import GraphDelta
-from toolscript.graph.graph_files import ImportedGraph, read
+from toolscript.graph.graph_files import read
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
 from toolscript.graph.related import relations
@@ -50,6 +50,21 @@ class TestStore:
         again, _ = stored(tmp_path)
         assert again.edge_count == graph.edge_count <= 10
         assert again.strongest(20) == graph.strongest(20)
+
+    def test_a_file_with_figures_that_nobody_reads_any_more_is_read(self, tmp_path: Path) -> None:
+        """graph:learning: those of a former version."""
+        graph, store = graph_of("abc"), GraphStore(tmp_path, "key")
+        graph.record_gain(0.5)
+        assert store.add(graph.drain_changes(), UsageChange())
+        with sqlite3.connect(store.path) as db:
+            for name in ("steps", "repeats", "same_server"):
+                crc = zlib.crc32(b"2.5", zlib.crc32(f"'{name}'".encode()))
+                db.execute("insert into habit values (?, 2.5, ?)", (name, crc))
+        db.close()
+        again, _ = stored(tmp_path)
+        assert again.stats() == graph.stats()
+        assert store.add(graph_of("ab").drain_changes(), UsageChange())
+        assert stored(tmp_path)[0].stats().calls == 5
 
     @pytest.mark.parametrize("damage", [b"", b"nothing of the kind" * 100])
     def test_a_damaged_file_is_put_aside_and_learning_goes_on(
@@ -238,7 +253,7 @@ class TestLearning:
         learning = Learning(GraphStore(tmp_path, "key"))
         learning.open()
         ids = ("s__a", "s__b", "s__c")
-        learning.set_corpus(ids, ("s", "s", "s"), None)
+        learning.set_corpus(ids, ("s", "s", "s"))
         text = '{"sequences": [["s:a", "s:b"], ["s__a", {"tool": "s__b", "ok": false}]]}'
         taken = learning.import_known(read(text))
         assert taken == {"calls": 4, "edges": 1, "total": 1}
@@ -248,27 +263,6 @@ class TestLearning:
             read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}')
         )
         assert learning.graph.data.totals.foreseen == 1
-
-    def test_more_stated_pairs_than_are_kept_are_refused(self) -> None:
-        """graph:learning"""
-        learning = Learning(graph=ToolGraph(max_edges=20))
-
-        def pairs(first: int, last: int) -> list[tuple[str, str]]:
-            return [(f"s__{number}", f"s__{number + 1}") for number in range(first, last)]
-
-        def given(last: int) -> ImportedGraph:
-            return ImportedGraph(
-                templates=(Template(pairs=tuple(pairs(8, last))),), dependencies=tuple(pairs(0, 9))
-            )
-
-        with pytest.raises(InputError, match=r"19 pairs of tools .* at most 18 are kept"):
-            learning.import_known(given(19))
-        assert learning.graph.edge_count == 0
-        for _ in range(2):  # what is given once more needs no more room
-            assert learning.import_known(given(18))["total"] == 18
-        with pytest.raises(InputError):
-            learning.import_known(ImportedGraph(dependencies=(("s__a", "s__b"),)))
-        assert learning.graph.edge_count == 18
 
 
 def test_vectors_of_another_length_replace_those_before() -> None:
@@ -396,7 +390,7 @@ class TestSessionHistory:
 
     def test_a_session_that_follows_no_habit_gives_no_context(self) -> None:
         learning, letters = Learning(), [f"s__{letter}" for letter in "abcdefgh"]
-        learning.set_corpus(letters, ["s"] * len(letters), None)
+        learning.set_corpus(letters, ["s"] * len(letters))
         for _ in range(20):
             learning.graph.learn(letters)
         habit, mixed = SessionHistory(), SessionHistory()

@@ -15,6 +15,7 @@ from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.profiles import search_profile
+from toolscript.retrieval.rerank import STRENGTH
 from toolscript.retrieval.semantic.relevance_feedback import MAX_SHIFT, RelevanceFeedback
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.types import Document, Grant, Hit, SearchRequest
@@ -71,71 +72,101 @@ def test_without_context_every_score_is_bit_for_bit_that_of_no_graph(
 
 
 @pytest.mark.requirement("graph:context")
-def test_a5_without_a_context_the_second_stage_does_not_run(habitual: SearchEngine) -> None:
+def test_a5_without_a_context_no_further_step_runs(habitual: SearchEngine) -> None:
     """graph:context"""
-    plain = hits(habitual, "read a file")
-    assert all(hit.own is None and "graph" not in hit.signals for hit in plain.values())
-    known = hits(habitual, "read a file", context=tuple(HABIT[:1]))
-    assert all(hit.own is not None and "graph" in hit.signals for hit in known.values())
+    for by_relatedness, signal in ((False, "forecast"), (True, "graph")):
+        plain = hits(habitual, "read a file", by_relatedness=by_relatedness)
+        assert all(hit.own is None and signal not in hit.signals for hit in plain.values())
+        known = hits(
+            habitual, "read a file", context=tuple(HABIT[:1]), by_relatedness=by_relatedness
+        )
+        assert signal in known[HABIT[1]].signals
+        assert (known[HABIT[1]].own is not None) is by_relatedness
 
 
 @pytest.mark.requirement("graph:context")
-def test_with_an_empty_graph_a_context_changes_nothing(
-    model: LazyModel, documents: tuple[Document, ...]
+@pytest.mark.parametrize("by_relatedness", [False, True])
+@pytest.mark.parametrize("sequences", [[], [HABIT]], ids=["empty", "of other tools"])
+def test_a_context_without_an_edge_changes_nothing(
+    model: LazyModel,
+    documents: tuple[Document, ...],
+    sequences: list[list[str]],
+    *,
+    by_relatedness: bool,
 ) -> None:
-    """graph:context"""
-    bare, empty = engine_of(model, documents, None), engine_of(model, documents, Learning())
+    """graph:context: whatever the graph has proved about other tools."""
+    bare, learning = engine_of(model, documents, None), Learning()
+    engine = engine_of(model, documents, learning)
+    for _ in range(60):
+        for sequence in (*sequences, ["time__get_current_time"]):
+            learning.graph.learn(sequence)
+        learning.graph.record_gain(0.9)
+    context = ("fetch__fetch", "time__get_current_time", "x__gone")
     for text in QUESTIONS:
-        expected = {i: hit.score for i, hit in hits(bare, text).items()}
-        found = hits(empty, text, context=("git__git_add",))
-        assert {i: hit.score for i, hit in found.items()} == expected
-        assert not any("graph" in hit.signals for hit in found.values())
+        expected = [(i, hit.score, hit.reason) for i, hit in hits(bare, text).items()]
+        request = SearchRequest(
+            text=text, limit=100, context=context, by_relatedness=by_relatedness
+        )
+        found = engine.search(request)
+        assert [(h.document.id, h.score, h.reason) for h in found.hits] == expected
+        assert found.alpha == 1.0
+        assert not any({"graph", "forecast"} & hit.signals.keys() for hit in found.hits)
 
 
-@pytest.mark.requirement("graph:context")
-def test_the_score_is_alpha_own_plus_the_rest_graph(habitual: SearchEngine) -> None:
-    """graph:alpha, graph:context"""
-    found = hits(habitual, "put my changes on record", context=tuple(HABIT[:2]))
-    result = habitual.search(SearchRequest(text="x", context=tuple(HABIT[:2])))
-    assert (result.alpha, result.edges) == (0.8, 3)
-    own = {i: hit.score for i, hit in hits(habitual, "put my changes on record").items()}
-    for identifier, hit in found.items():
-        assert hit.own == own[identifier]
-        expected = 0.8 * own[identifier] + 0.2 * hit.signals["graph"]
+@pytest.mark.requirement("graph:alpha")
+@pytest.mark.parametrize(("edges", "alpha"), [(2, 0.8), (49, 0.8), (50, 0.6), (200, 0.5)])
+def test_by_relatedness_the_score_is_alpha_own_plus_the_rest_adamic_adar(
+    model: LazyModel, documents: tuple[Document, ...], edges: int, alpha: float
+) -> None:
+    """graph:alpha: alpha follows the number of edges, whatever the graph has proved."""
+    learning = Learning()
+    engine = engine_of(model, documents, learning)
+    steps = [*pairwise(["git__git_status", "git__git_diff", "git__git_add"])]
+    steps += [("x__hub", f"x__{number}") for number in range(edges - 2)]
+    learning.graph.bootstrap_from_templates([Template(pairs=tuple(steps))])
+    text, context = "put my changes on record", ("git__git_status", "fetch__fetch")
+    request = SearchRequest(text=text, limit=100, context=context, by_relatedness=True)
+    result, own = engine.search(request), hits(engine, text)
+    assert (result.alpha, result.edges) == (alpha, edges)
+    assert learning.graph.stats().alpha == alpha
+    for hit in result.hits:
+        related = learning.graph.graph_relatedness(hit.document.id, context)
+        assert (hit.document.id == "git__git_add") is (related > 0)
+        assert hit.signals["graph"] == pytest.approx(related, abs=1e-6)
+        before = own[hit.document.id].score
+        assert hit.own == before
+        expected = alpha * before + (1 - alpha) * related
         assert hit.score == pytest.approx(expected, abs=2e-6)
-    best = max(found.values(), key=lambda hit: hit.signals["graph"])
-    assert best.document.id == HABIT[2]
 
 
 @pytest.mark.requirement("graph:context", "graph:learning")
-def test_a_graph_that_foresees_little_moves_no_score_and_one_that_learns_to_moves_them_slowly(
+def test_the_forecast_raises_the_odds_by_what_the_graph_has_proved(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
-    """graph:context, graph:learning: 33 calls of mixed sessions, and 200 more."""
-    bare, learning = engine_of(model, documents, None), Learning()
+    """graph:context, graph:learning: nothing is lowered, and nothing unlikely becomes likely."""
+    learning = Learning()
     engine = engine_of(model, documents, learning)
-    order, ids = random.Random(0), [document.id for document in documents]  # noqa: S311 - the same draw every time
-    for calls in (33, 200):
-        learning.graph.learn(order.choices(ids, k=calls))
-        for _ in range(calls):
-            learning.graph.record_gain(0.1)
-        for text in QUESTIONS:
-            context = tuple(order.sample(ids, 3))
-            request = SearchRequest(text=text, limit=100, context=context)
-            found = engine.search(request)
-            expected = bare.search(SearchRequest(text=text, limit=100))
-            assert found.alpha == 1.0 < found.edges
-            assert [(hit.document.id, hit.score, hit.reason) for hit in found.hits] == [
-                (hit.document.id, hit.score, hit.reason) for hit in expected.hits
-            ]
-    alphas: list[float] = []
-    for _ in range(150):
-        learning.graph.record_gain(0.9)
-        request = SearchRequest(text=QUESTIONS[0], context=(ids[0],))
-        alphas.append(engine.search(request).alpha)
-    assert alphas == sorted(alphas, reverse=True)
-    assert (alphas[0], alphas[-1]) == (1.0, 0.5)
-    assert max(before - after for before, after in pairwise(alphas)) < 0.05
+    for _ in range(60):
+        learning.graph.learn(HABIT)
+    context = tuple(HABIT[:2])
+    own = hits(engine, "put my changes on record")
+    before = hits(engine, "put my changes on record", context=context)
+    assert {i: hit.score for i, hit in before.items()} == {i: h.score for i, h in own.items()}
+    rises: list[float] = []
+    for gain in (0.0, 0.5, 1.0):
+        for _ in range(100):
+            learning.graph.record_gain(gain)
+        found = hits(engine, "put my changes on record", context=context)
+        for identifier, hit in found.items():
+            score, strength = own[identifier].score, hit.signals.get("forecast", 0.0)
+            odds = score / (1 - score) * np.exp(STRENGTH * strength)
+            assert hit.score == pytest.approx(odds / (1 + odds), abs=2e-6)
+        rise = {i: hit.score - own[i].score for i, hit in found.items()}
+        assert max(rise.values()) == rise[HABIT[2]]
+        rises.append(rise[HABIT[2]])
+    assert rises[0] == 0 < rises[1] < rises[2]
+    unlikely = hits(engine, "what time is it", context=context)[HABIT[2]]
+    assert unlikely.score < 0.35
 
 
 @pytest.mark.requirement("graph:context")
@@ -149,95 +180,53 @@ def test_what_goes_with_the_context_comes_first(
         learning.graph.learn(HABIT)
         learning.graph.learn(["time__get_current_time", "fetch__fetch"])
         learning.graph.record_gain(1.0)
-    text = "do the next thing"
+    text = "commit or fetch the next thing"
     assert next(iter(hits(engine, text, context=tuple(HABIT[:2])))) == HABIT[2]
     assert next(iter(hits(engine, text, context=("time__get_current_time",)))) == "fetch__fetch"
     found = hits(engine, text, context=tuple(HABIT[:2]), explain=True)[HABIT[2]]
     assert found.reason == "Goes with git__git_add"
     assert found.explanation is not None
-    assert found.explanation.steps[-1].name == "context"
+    assert found.explanation.steps[-1].name == "forecast"
 
 
 @pytest.mark.requirement("graph:methods")
-def test_a5_with_templates_alone_a_context_raises_what_they_connect(
+def test_a5_with_templates_alone_a_context_raises_what_they_put_beside_it(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
-    """graph:methods, graph:context: the seed's cold start, with its numbers; nothing is lowered."""
+    """graph:methods, graph:context: nothing has been proved yet, and nothing is lowered."""
     learning = Learning()
     engine = engine_of(model, documents, learning)
     steps = ["git__git_status", "git__git_diff", "git__git_add", "git__git_commit"]
     learning.graph.bootstrap_from_templates([Template(pairs=tuple(pairwise(steps)))])
-    context = tuple(steps[:2])
-    connected = {"git__git_add", "git__git_commit"}
     for text in ("put my work on record", "stage files", "git commit please", "what time is it"):
-        own, found = hits(engine, text), hits(engine, text, context=context)
+        own, found = hits(engine, text), hits(engine, text, context=tuple(steps[:2]))
         for identifier, hit in found.items():
-            before, said = own[identifier].score, hit.signals["graph"]
-            formula = 0.8 * before + 0.2 * said
-            if identifier not in steps:
-                assert hit.score == pytest.approx(formula, abs=2e-6)
-            else:
-                assert hit.score == pytest.approx(max(before, formula), abs=2e-6)
-            if identifier in connected and before < said:
+            before = own[identifier].score
+            if identifier == "git__git_add" and before > 0:
                 assert hit.score > before
-    for text in ("put my work on record", "what time is it"):
-        own, found = hits(engine, text), hits(engine, text, context=context)
-        related = learning.graph.graph_relatedness("git__git_commit", context)
-        assert found["git__git_commit"].signals["graph"] == pytest.approx(related, abs=1e-6)
-        assert related > 0.5
-        assert found["git__git_commit"].score > own["git__git_commit"].score
+            else:
+                assert hit.score == before
 
 
-def test_an_exact_name_is_first_whatever_the_context(habitual: SearchEngine) -> None:
+@pytest.mark.parametrize("by_relatedness", [False, True])
+def test_an_exact_name_is_first_whatever_the_context(
+    habitual: SearchEngine, *, by_relatedness: bool
+) -> None:
     """graph:context, search:exact"""
-    found = hits(habitual, "fetch", context=tuple(HABIT[:2]))
+    more = {"context": tuple(HABIT[:2]), "by_relatedness": by_relatedness}
+    found = hits(habitual, "fetch", **more)
     assert next(iter(found)) == "fetch__fetch"
     assert found["fetch__fetch"].score == 1.0
-
-
-@pytest.mark.requirement("graph:context")
-def test_a_context_keeps_nothing_out_that_passed(habitual: SearchEngine) -> None:
-    """graph:context"""
-    passing = set(hits(habitual, "read a file", threshold=0.5))
-    assert passing
-    assert passing <= set(hits(habitual, "read a file", threshold=0.5, context=tuple(HABIT[:1])))
-
-
-@pytest.mark.requirement("graph:context")
-def test_what_a_context_raises_but_does_not_pass_takes_no_place(habitual: SearchEngine) -> None:
-    """graph:context"""
-    text, context = "read a file", tuple(HABIT[:1])
-    # More sure without the context than another is with it, and yet behind that.
-    of_habit = hits(habitual, text, context=context)[HABIT[1]]
-    other = next(
-        hit
-        for hit in hits(habitual, text, context=context).values()
-        if hit.own is not None and hit.score < of_habit.score < hit.own
-    )
-    assert other.own is not None
-    threshold = (of_habit.score + other.own) / 2
-    every = hits(habitual, text, context=context, threshold=threshold)
-    assert other.document.id in every
-    assert HABIT[1] not in every
-    for limit in range(1, 1 + len(every)):
-        request = SearchRequest(text=text, context=context, limit=limit, threshold=threshold)
-        result = habitual.search(request)
-        assert [hit.document.id for hit in result.hits] == list(every)[:limit]
-        assert not every.keys() & {hit.document.id for hit in result.nearest}
-    for number, tool in enumerate(every, 1):
-        request = SearchRequest(text=text, context=context, limit=1, threshold=threshold, why=tool)
-        why = habitual.search(request).why
-        assert why is not None
-        assert f"number {number}" in why.verdict
 
 
 @settings(max_examples=20)
 @given(context=st.lists(st.sampled_from([*HABIT, "x__gone", "fetch__fetch"]), max_size=5))
 def test_scores_stay_in_0_to_1_and_in_order(habitual: SearchEngine, context: list[str]) -> None:
-    found = hits(habitual, "commit my changes", context=tuple(context))
-    scores = [hit.score for hit in found.values()]
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 1 for score in scores)
+    for by_relatedness in (False, True):
+        more = {"context": tuple(context), "by_relatedness": by_relatedness}
+        scores = [hit.score for hit in hits(habitual, "commit my changes", **more).values()]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= score <= 1 for score in scores)
 
 
 def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_callers(

@@ -1,6 +1,7 @@
 """The graph at every door: learned from calls, used by search, shown and filled."""
 
 import json
+import math
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -117,12 +118,14 @@ def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
     after = asked(url, query="a note", context_tools=["notes:open_note"])
     assert (after["meta"]["alpha"], after["meta"]["graph_edges"]) == (0.8, 3)
     check_formula(after)
-    best = max(after["tools"], key=lambda each: each["graph_score"])
-    assert best["id"] == "notes:write_note" == after["tools"][0]["id"]
-    assert set(best) >= {
+    first, second = after["tools"][:2]
+    assert {first["id"], second["id"]} == {"notes:write_note", "notes:close_note"}
+    assert first["graph_score"] == second["graph_score"] == 0.5906  # 1 / ln 2 in [0, 1)
+    assert set(first) >= {
         *("id", "name", "server", "description", "score", "semantic_score", "graph_score")
     }
-    assert best["related"]["before"] == [
+    written = next(each for each in after["tools"] if each["id"] == "notes:write_note")
+    assert written["related"]["before"] == [
         {"id": "notes:open_note", "evidence": "used right before it 4 times"}
     ]
     silent = asked(url, query="a note")
@@ -130,6 +133,38 @@ def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
     assert [(t["id"], t["score"]) for t in silent["tools"]] == [
         (t["id"], t["score"]) for t in before["tools"]
     ]
+
+
+@pytest.mark.requirement("graph:alpha", "graph:context", "graph:methods", "mcp:search_tools")
+def test_the_seeds_wire_has_the_seeds_formula(place: Cli) -> None:
+    """graph:alpha, graph:context, graph:methods, mcp:search_tools: templates, before any use."""
+    url = place.start_gateway()
+    plain = asked(url, query="a note", context_tools=[])["tools"]
+    own = {each["id"]: each["score"] for each in plain}
+    # Three tools are beside write_note; so each two of them share a neighbour with degree 3.
+    shared = 1 / math.log(3)
+    related = dict.fromkeys(("notes:close_note", "mail:send_mail"), shared / (1 + shared))
+    pairs = [IDS[:2], IDS[1:], [IDS[1], "mail__send_mail"]]
+    pairs += [["other__hub", f"other__{number}"] for number in range(197)]
+    for edges, alpha in ((0, 1), (3, 0.8), (49, 0.8), (50, 0.6), (199, 0.6), (200, 0.5)):
+        if edges:
+            workflows = [{"steps": pair} for pair in pairs[:edges]]
+            (place.home / "flows.json").write_text(json.dumps({"workflows": workflows}))
+            assert place("graph", "bootstrap", "flows.json").returncode == 0
+        found = asked(url, query="a note", context_tools=["notes:open_note"])
+        assert (found["meta"]["alpha"], found["meta"]["graph_edges"]) == (alpha, edges)
+        assert place.json("graph", "stats")["alpha"] == alpha
+        for each in found["tools"]:
+            graph = related.get(each["id"], 0.0) if edges else 0.0
+            assert each["graph_score"] == round(graph, 4)
+            assert each["semantic_score"] == own[each["id"]]
+            expected = alpha * own[each["id"]] + (1 - alpha) * graph
+            assert each["score"] == pytest.approx(expected, abs=1e-4)
+        silent = asked(url, query="a note", context_tools=["notes:burn_note"])
+        assert silent["meta"]["alpha"] == 1
+        assert [{**each, "related": 0} for each in silent["tools"]] == [
+            {**each, "related": 0} for each in plain
+        ]
 
 
 @pytest.mark.both_storages
@@ -153,7 +188,7 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
 
                 found = await said()
                 assert found["meta"]["alpha"] == 0.8
-                assert found["tools"][0]["id"] == "notes:write_note"
+                assert found["tools"][0]["graph_score"] > 0
                 check_formula(found)
                 without = await said(context_tools=[])
                 assert without["meta"]["alpha"] == 1

@@ -109,12 +109,8 @@ class GraphStorage(Protocol):
         ...
 
 
-def adaptive_alpha(edges: int, trust: float = 1.0) -> float:
-    """Returns the weight of a search's own score, which falls as the graph grows and is trusted.
-
-    ``trust`` is that of `ToolGraph.trust`.
-    """
+def adaptive_alpha(edges: int) -> float:
+    """Returns the weight of a search's own score, which falls as the graph grows."""
     if not edges:
         return 1.0
-    alpha = 0.8 if edges < 50 else 0.6 if edges < 200 else 0.5  # noqa: PLR2004 - the table itself
-    return round(1.0 - trust * (1.0 - alpha), 4)
+    return 0.8 if edges < 50 else 0.6 if edges < 200 else 0.5  # noqa: PLR2004 - the table itself

@@ -1,16 +1,13 @@
-"""Counts of use: of a tool, of an edge, of all steps, and the latest additions to them.
+"""Counts of use: of a tool, of an edge, of all forecasts, and the latest additions to them.
 
 Weights decay exponentially. Instead of lowering all of them as time goes by, a later
 use adds more, see `ToolGraph.weight_unit`, and a weight is divided by the unit of the
 present when it is read. So an update touches one number.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
-
-MIN_DISCOUNT = 0.5
 
 
 class ToolCounts(msgspec.Struct, gc=False):
@@ -30,22 +27,17 @@ class ToolCounts(msgspec.Struct, gc=False):
 
 
 class GlobalCounts(msgspec.Struct, gc=False):
-    """Decayed counts of all steps from one use to the next."""
+    """How well uses were forecast: see `ToolGraph.predictive_skill`."""
 
-    steps: float = 0.0
-    repeats: float = 0.0
-    """Steps to a tool that had been used shortly before."""
-    same_server: float = 0.0
-    """Other steps that stayed with the server."""
     gain: float = 0.0
-    """The sum of all forecasts' gains: see `ToolGraph.predictive_skill`."""
+    """The sum of all forecasts' gains."""
     foreseen: float = 0.0
     """The number of those forecasts."""
 
     def add(self, other: "GlobalCounts") -> None:
         """Add other counts to these."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.gain += other.gain
+        self.foreseen += other.foreseen
 
 
 class EdgeCounts(msgspec.Struct, gc=False):
@@ -98,16 +90,3 @@ class GraphDelta:
         for pair, edge in later.edges.items():
             self.edges.setdefault(pair, EdgeCounts()).add(edge)
         self.totals.add(later.totals)
-
-
-def discount(counts_of_counts: Mapping[int, int]) -> float:
-    """Returns D of absolute discounting, from 0.5 to 1; takes how many edges were seen n times.
-
-    n₁ / (n₁ + 2 n₂), the estimate of Ney, Essen & Kneser ("On structuring
-    probabilistic dependences in stochastic language modelling", Computer Speech and
-    Language 8, 1994). If nearly everything was seen once, as in sequences that
-    mean nothing, it is nearly 1, and counts say next to nothing. It does not fall
-    below 0.5, since uses are no independent draws: the same job is done repeatedly.
-    """
-    once, twice = counts_of_counts.get(1, 0), counts_of_counts.get(2, 0)
-    return max(MIN_DISCOUNT, (once + 0.5) / (once + 2 * twice + 1))

@@ -194,7 +194,8 @@ def _read(db: sqlite3.Connection) -> GraphDelta:
         "select number, id, weight, times, failed, failures, edges from tool order by number"
     ).fetchall()
     ids = {number: tool for number, tool, *_ in rows}
-    totals = GlobalCounts(**dict(db.execute("select name, value from habit").fetchall()))
+    habits = dict(db.execute("select name, value from habit").fetchall())
+    totals = GlobalCounts(habits.get("gain", 0.0), habits.get("foreseen", 0.0))
     stored = GraphDelta({row[1]: ToolCounts(*row[2:6]) for row in rows}, totals=totals)
     for _, source, *_, blob in rows:
         for target, counts in _edges(blob).items():

@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 STORE_EVERY_S = 0.5
 MAX_WAITING = 20_000
 """Calls that wait in the queue; more are dropped."""
-EVALUATED_SHARE, MAX_EVALUATED = 1 / 3, 500
-"""The last share of imported sequences, and at most so many, are forecast before learned."""
+MAX_EVALUATED = 500
+"""At most so many imported sequences, the last ones, are forecast before they are learned."""
 _CLOSE_S = 30.0
 _NEWS: Final = "news"
 
@@ -105,11 +105,9 @@ class Learning:
                 with self._contain("what was learned before cannot be read"):
                     self._opened = self._store is None or self._store.load(self.graph, self.usage)
 
-    def set_corpus(
-        self, ids: Sequence[str], servers: Sequence[str], vectors: Vectors | None
-    ) -> Forecast:
+    def set_corpus(self, ids: Sequence[str], servers: Sequence[str]) -> Forecast:
         """Returns forecasts over these tools; from now on calls are forecast before learned."""
-        self._forecast = Forecast(self.graph, ids, servers, vectors)
+        self._forecast = Forecast(self.graph, ids, servers)
         return self._forecast
 
     def record_call(
@@ -157,22 +155,15 @@ class Learning:
     def import_known(self, given: ImportedGraph) -> dict[str, int]:
         """Add templates and dependencies, and learn sequences; returns the numbers added.
 
-        Raises `InputError` if templates and dependencies are too many, and `LearningError`
-        if they are learned, but could not be stored.
+        Raises `LearningError` if they are learned, but could not be stored.
         """
-        pairs = (pair for template in given.templates for pair in template.pairs)
-        self.graph.check_room((*pairs, *given.dependencies))
         before = self.graph.edge_count
         self.graph.bootstrap_from_templates(given.templates)
         self.graph.add_dependencies(given.dependencies)
-        first = int(len(given.sequences) * (1 - EVALUATED_SHARE))
+        first = len(given.sequences) - MAX_EVALUATED
+        evaluate = self._forecast.evaluate if self._forecast else None
         for number, calls in enumerate(given.sequences):
-            evaluated = first <= number < first + MAX_EVALUATED
-            context, pairs = (), set[tuple[str, str]]()
-            for tool, succeeded in calls:
-                if evaluated and succeeded and context and self._forecast is not None:
-                    self._forecast.evaluate(context, tool)
-                context = self.graph.observe(context, tool, succeeded=succeeded, pairs=pairs)
+            self.graph.learn(calls, evaluate if number >= first else None)
         if not self.flush():
             raise LearningError(f"it is learned, but not on the disk: {self._trouble}")
         total = self.graph.edge_count

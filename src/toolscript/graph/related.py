@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable, Mapping
 
 from toolscript.graph.base import DEPENDENCY, SHARED, TEMPLATE
-from toolscript.graph.counts import EdgeCounts, discount
+from toolscript.graph.counts import EdgeCounts
 from toolscript.graph.graph_data import ToolNode
 from toolscript.graph.tool_graph import ToolGraph
 from toolscript.types import Related, Relations
@@ -44,10 +44,11 @@ def _beside(
     known: Callable[[str], bool],
     limit: int,
 ) -> tuple[Related, ...]:
-    now, discounted = graph.now(), discount(graph.data.later_seen)
-    total = sum(edge.later / now + edge.stated for edge in edges.values()) or 1.0
-    weights = (
-        (-_weight(edge, now, discounted), other)
+    now = graph.now()
+    weights = {other: edge.later / now + edge.stated for other, edge in edges.items()}
+    total = sum(weights.values()) or 1.0
+    shown = (
+        (-weights[other], other)
         for other, edge in edges.items()
         if _is_habit(edge) and known(other)
     )
@@ -57,7 +58,7 @@ def _beside(
             score=round(-weight / total, 4),
             evidence=_evidence(edges[other], where),
         )
-        for weight, other in heapq.nsmallest(limit, weights)
+        for weight, other in heapq.nsmallest(limit, shown)
     )
 
 
@@ -65,12 +66,6 @@ def _is_habit(edge: EdgeCounts) -> bool:
     """Whether a template states the edge, or two sessions have used it `MIN_USES` times."""
     used = edge.later_times >= MIN_USES and edge.kinds & SHARED
     return bool(used or edge.kinds & TEMPLATE)
-
-
-def _weight(edge: EdgeCounts, now: float, discounted: float) -> float:
-    """Returns the weight of an edge, with its uses discounted."""
-    share = max(0.0, 1.0 - discounted / max(1, edge.later_times))
-    return edge.later / now * share + edge.stated
 
 
 def _evidence(edge: EdgeCounts, where: str) -> str:

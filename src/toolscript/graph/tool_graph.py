@@ -13,18 +13,13 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from itertools import chain
 
-import numpy as np
-from numpy.typing import NDArray
-
-from toolscript.errors import InputError
 from toolscript.graph.base import (
     DEPENDENCY,
     KINDS,
     OBSERVED,
     SHARED,
-    STATED,
     TEMPLATE,
     Direction,
     Edge,
@@ -33,7 +28,7 @@ from toolscript.graph.base import (
     adaptive_alpha,
 )
 from toolscript.graph.counts import EdgeCounts, GlobalCounts, GraphDelta, ToolCounts
-from toolscript.graph.graph_data import KEPT_SHARE, GraphData, ToolNode, server_of
+from toolscript.graph.graph_data import GraphData, ToolNode
 from toolscript.types import Grant
 
 EPOCH = 1_767_225_600.0
@@ -47,17 +42,12 @@ MAX_PAIRS = 10_000
 """The maximum number of pairs of one session that are told from those of other sessions."""
 UNPROVEN_STEPS = 8.0
 """The number of forecasts no better than chance that are counted in before the first real one."""
-SILENT_SKILL, FULL_SKILL = 0.2, 0.25
-"""Up to the first predictive skill the graph moves no score; from the second on it has its weight.
-"""
 _SKILL_DECAY = 0.999
 """The factor on the weight of earlier forecasts with each later one."""
 
-_Number = TypeVar("_Number", float, NDArray[np.float64])
 
-
-def relatedness(adamic_adar: _Number) -> _Number:
-    """Returns a sum of Adamic-Adar, or several, in [0, 1): x / (1 + x)."""
+def relatedness(adamic_adar: float) -> float:
+    """Returns a sum of Adamic-Adar in [0, 1): x / (1 + x)."""
     return adamic_adar / (1.0 + adamic_adar)
 
 
@@ -107,13 +97,8 @@ class ToolGraph:
 
     def adamic_adar(self, tool: str, limit: int = 10) -> list[tuple[str, float]]:
         """Returns the tools with the largest sums of Adamic-Adar with this one, best first."""
-        sums: defaultdict[str, float] = defaultdict(float)
         with self.lock:
-            for neighbor in self._node(tool).neighbors:
-                around = self._node(neighbor).neighbors
-                for other in around if len(around) > 1 else ():
-                    sums[other] += 1.0 / math.log(len(around))
-        sums.pop(tool, None)
+            sums = self._sum_neighbors(tool)
         return heapq.nsmallest(limit, sums.items(), key=lambda pair: (-pair[1], pair[0]))
 
     def adamic_adar_between(self, a: str, b: str) -> float:
@@ -127,6 +112,19 @@ class ToolGraph:
         """Returns how related a tool is to the nearest of those used so far: in [0, 1)."""
         sums = (self.adamic_adar_between(tool, used) for used in context_tools if used != tool)
         return relatedness(max(sums, default=0.0))
+
+    def related_to(self, context_tools: Iterable[str]) -> dict[str, float] | None:
+        """Returns the `graph_relatedness` of every tool for which it is above 0, by id.
+
+        None if no tool of the context has an edge: then the graph has nothing to say.
+        """
+        with self.lock:
+            used = [tool for tool in dict.fromkeys(context_tools) if self._node(tool).neighbors]
+            sums = [self._sum_neighbors(tool) for tool in used]
+        largest: dict[str, float] = {}
+        for tool, total in chain.from_iterable(each.items() for each in sums):
+            largest[tool] = max(total, largest.get(tool, 0.0))
+        return {tool: relatedness(total) for tool, total in largest.items()} if used else None
 
     def strongest(self, limit: int, allows: Callable[[str], bool] | None = None) -> list[Edge]:
         """Returns the edges that weigh most, strongest first, then by id.
@@ -147,17 +145,18 @@ class ToolGraph:
         """Returns how large the graph is: see `Stats`."""
         with self.lock:
             kinds = [counts.kinds for _, _, counts in self.data.edges()]
-            _, times, _, failures = self.data.uses.sum(axis=0).tolist()
+            uses = [node.uses for node in self.data.nodes.values()]
+            failures = sum(each.failures for each in uses)
             return Stats(
                 tools=len(self.data.nodes),
                 edges=self.edge_count,
                 observed=sum(bool(bits & OBSERVED) for bits in kinds),
                 templates=sum(bool(bits & TEMPLATE) for bits in kinds),
                 dependencies=sum(bool(bits & DEPENDENCY) for bits in kinds),
-                calls=int(times + failures),
-                failures=int(failures),
+                calls=failures + sum(each.times for each in uses),
+                failures=failures,
                 predictive_skill=round(self.predictive_skill, 4),
-                alpha=adaptive_alpha(self.edge_count, self.trust(templated=False)),
+                alpha=adaptive_alpha(self.edge_count),
             )
 
     # Learning
@@ -175,32 +174,27 @@ class ToolGraph:
         """Add that the first tool of each pair needs the second; returns how many are new."""
         return self._state(dict.fromkeys(pairs), EdgeCounts(kinds=DEPENDENCY))
 
-    def check_room(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Raise `InputError` if there is no room for all these pairs to be stated.
-
-        Stated pairs are not pruned, and use needs room beside them.
-        """
-        with self.lock:
-            known = {(a, b) for a, b, counts in self.data.edges() if counts.kinds & STATED}
-        stated, most = len(known.union(pairs)), int(KEPT_SHARE * self._max_edges)
-        if stated > most:
-            raise InputError(
-                f"with these there would be {stated} pairs of tools from templates and "
-                f"dependencies; at most {most} are kept, so import fewer"
-            )
-
     def _state(self, pairs: Iterable[tuple[str, str]], counts: EdgeCounts) -> int:
         with self.lock:
             before = self.edge_count
             self._apply(GraphDelta(edges=dict.fromkeys(pairs, counts)))
             return self.edge_count - before
 
-    def learn(self, calls: Iterable[str | tuple[str, bool]], when_s: float | None = None) -> None:
-        """Learn from one sequence of calls: ids of tools, or those with whether it succeeded."""
+    def learn(
+        self,
+        calls: Iterable[str | tuple[str, bool]],
+        evaluate: Callable[[tuple[str, ...], str], object] | None = None,
+    ) -> None:
+        """Learn from one sequence of calls: ids of tools, or those with whether it succeeded.
+
+        ``evaluate`` is called with the context and the tool of each step before it is learned.
+        """
         context, pairs = (), set[tuple[str, str]]()
         for call in calls:
             tool, succeeded = (call, True) if isinstance(call, str) else call
-            context = self.observe(context, tool, succeeded=succeeded, when_s=when_s, pairs=pairs)
+            if evaluate and succeeded and context:
+                evaluate(context, tool)
+            context = self.observe(context, tool, succeeded=succeeded, pairs=pairs)
 
     def observe(
         self,
@@ -251,20 +245,6 @@ class ToolGraph:
         """
         totals = self.data.totals
         return min(1.0, max(0.0, totals.gain / (totals.foreseen + UNPROVEN_STEPS)))
-
-    @property
-    def inexperience(self) -> float:
-        """How little use has been forecast: from 1 down to 0."""
-        return UNPROVEN_STEPS / (self.data.totals.foreseen + UNPROVEN_STEPS)
-
-    def trust(self, *, templated: bool) -> float:
-        """Returns the share of its weight that the graph has in a search: from 0 to 1.
-
-        It grows with the predictive skill, from 0 at `SILENT_SKILL`. If a template connects
-        the context (``templated``) it is at least `inexperience`: its author vouches for it.
-        """
-        proven = (self.predictive_skill - SILENT_SKILL) / (FULL_SKILL - SILENT_SKILL)
-        return max(min(1.0, max(0.0, proven)), self.inexperience if templated else 0.0)
 
     # Storing
 
@@ -341,6 +321,16 @@ class ToolGraph:
             self.data.prune(self._max_edges)
             self._pruned = True
 
+    def _sum_neighbors(self, tool: str) -> dict[str, float]:
+        """Returns the sum of Adamic-Adar of a tool with each that shares a neighbour with it."""
+        sums: defaultdict[str, float] = defaultdict(float)
+        for neighbor in self._node(tool).neighbors:
+            around = self._node(neighbor).neighbors
+            for other in around if len(around) > 1 else ():
+                sums[other] += 1.0 / math.log(len(around))
+        sums.pop(tool, None)
+        return sums
+
     def _node(self, tool: str) -> ToolNode:
         return self.data.nodes.get(tool) or ToolNode()
 
@@ -361,11 +351,8 @@ def append_recent(context: Sequence[str], tool: str) -> tuple[str, ...]:
 
 def _count_step(delta: GraphDelta, context: Sequence[str], tool: str, unit: float) -> None:
     """Count a step from the tools of a context to one more."""
-    last, repeated = context[-1], tool in context
-    stays = not repeated and server_of(last) == server_of(tool)
-    delta.totals = GlobalCounts(steps=unit, repeats=unit * repeated, same_server=unit * stays)
     for used in context:
-        adjacent = used == last
+        adjacent = used == context[-1]
         delta.edges[used, tool] = EdgeCounts(
             unit * adjacent, unit, int(adjacent), later_times=1, kinds=OBSERVED
         )

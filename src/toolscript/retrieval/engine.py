@@ -29,7 +29,6 @@ from toolscript.retrieval.lexical.bm25f import LexicalSignal
 from toolscript.retrieval.lexical.name_matching import NameIndex
 from toolscript.retrieval.pipeline import begin, plan, steps_of
 from toolscript.retrieval.profiles import SearchProfile
-from toolscript.retrieval.semantic.semantic_index import SemanticIndex
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.retrieval.subqueries import actions
 from toolscript.retrieval.trace import IndexState, Trace
@@ -166,22 +165,19 @@ class SearchEngine:
             capabilities=CapabilityIndex(corpus, self._capabilities),
             is_action=actions(corpus, lexical.stemmer) if self.profile.subqueries else None,
             visibility=Visibility(corpus),
-            forecast=self._forecast(corpus, semantic),
+            forecast=self._forecast(corpus),
         )
 
     def _refresh(self, corpus: Corpus) -> None:
         """Take over the vectors that have been computed since the state was made."""
         before = self._state.semantic
         if self._semantic and before and before.version != self._semantic.version:
-            semantic = self._semantic.index(corpus)
-            forecast = self._forecast(corpus, semantic)
-            self._state = replace(self._state, semantic=semantic, forecast=forecast)
+            self._state = replace(self._state, semantic=self._semantic.index(corpus))
 
-    def _forecast(self, corpus: Corpus, semantic: SemanticIndex | None) -> Forecast | None:
+    def _forecast(self, corpus: Corpus) -> Forecast | None:
         if self.learning is None:
             return None
-        servers = [document.server for document in corpus.documents]
-        return self.learning.set_corpus(corpus.ids, servers, semantic.vectors if semantic else None)
+        return self.learning.set_corpus(corpus.ids, [each.server for each in corpus.documents])
 
 
 def best_per_parent(rows: Rows, parents: Rows | None, scores: NDArray[np.floating]) -> Rows:
@@ -205,12 +201,12 @@ def select(
 
     Both together are then `NEAREST`, the best first; ``candidates`` are sorted by id already.
     """
-    surest = trace.surest[candidates]
-    passing = candidates[surest >= trace.threshold]
+    scores = trace.scores[candidates]
+    passing = candidates[scores >= trace.threshold]
     hits = _best(trace, passing, trace.limit, accepted_at)
     if passing.size >= NEAREST:
         return hits, []
-    others = candidates[(surest > 0) & (surest < trace.threshold)]
+    others = candidates[(scores > 0) & (scores < trace.threshold)]
     return hits, _best(trace, others, NEAREST - passing.size, accepted_at)
 
 
@@ -294,14 +290,14 @@ def why_missing(
         server = documents[row].server
         verdict = f"it is not among the servers that were asked for; its server is {server}"
         return MissExplanation(id=documents[row].id, verdict=verdict)
-    if trace.surest[row] >= trace.threshold:
-        candidates = candidates[trace.surest[candidates] >= trace.threshold]
+    if scores[row] >= trace.threshold:
+        candidates = candidates[scores[candidates] >= trace.threshold]
     rank = 1 + _best(trace, candidates, candidates.size, accepted_at).index(row)
     return MissExplanation(
         id=documents[row].id,
         rank=rank,
         hit=hit(trace, row, explained=True),
-        verdict=_verdict(trace, float(trace.surest[row]), rank),
+        verdict=_verdict(trace, float(scores[row]), rank),
     )
 
 

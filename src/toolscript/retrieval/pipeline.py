@@ -10,7 +10,7 @@
     score    = read, raised for a named server and a shell, lowered for a tool that names its
                successor (see `deprecated_tools`), at least a name's similarity, lowered for a
                server that imitates others (see `copies`)
-    reranked = score and what the graph expects of the context    (see `rerank`)
+    reranked = score and what goes with the tools used before     (see `rerank`)
 
 The ratio is below 1 only if most of the question's words mean nothing to any
 signal; the coverage is the share of a document's name that the question says. The
@@ -35,7 +35,7 @@ from toolscript.retrieval.everyday_phrases import read_expressions
 from toolscript.retrieval.fusion import DECIMALS, fuse, round_scores
 from toolscript.retrieval.lexical.name_matching import NameMatch, parse_selection
 from toolscript.retrieval.profiles import SearchProfile, with_alpha
-from toolscript.retrieval.rerank import rerank_by_context
+from toolscript.retrieval.rerank import expect_next, relate_to_context
 from toolscript.retrieval.semantic.calibration import GOOD
 from toolscript.retrieval.subqueries import split
 from toolscript.retrieval.trace import Column, Evidence, IndexState, Trace
@@ -390,7 +390,8 @@ STEPS = (
     prefer_successors,
     pin_exact_names,
     lower_imitations,
-    rerank_by_context,
+    relate_to_context,
+    expect_next,
 )
 
 

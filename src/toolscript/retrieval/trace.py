@@ -75,7 +75,7 @@ class Column:
     evidence: Callable[[int], Evidence | None]
     """Returns the evidence about a row; None if there is none."""
     alpha: float | None = None
-    """The weight of the column before in this one; None but for the reranker's."""
+    """The weight of the column before in this one; None but for that of `relate_to_context`."""
 
 
 @dataclass
@@ -126,13 +126,8 @@ class Trace:
 
     @property
     def own(self) -> Scores | None:
-        """The search's own scores: float64 [n]; None if the reranker did not run."""
+        """The scores before `relate_to_context`: float64 [n]; None if that did not run."""
         return None if self.columns[-1].alpha is None else self.columns[-2].scores[0]
-
-    @property
-    def surest(self) -> NDArray[np.floating]:
-        """The scores that the threshold is compared with: [n]. A context keeps nothing out."""
-        return self.scores if self.own is None else np.maximum(self.scores, self.own)
 
     @property
     def alpha(self) -> float:

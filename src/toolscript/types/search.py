@@ -113,6 +113,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of granted tools that may not be found all the same."""
     context: tuple[str, ...] = ()
     """Ids of the tools that were used before, the last one last; related tools rank higher."""
+    by_relatedness: bool = False
+    """Whether the context counts by the formula of ``search_tools``, not by a forecast."""
     explain: bool = False
     """Whether each hit gets an `Explanation` of its score."""
     evidence: tuple[str, ...] | None = None

@@ -63,7 +63,7 @@ def related(tool: str, output: str, **flags: Any) -> None:
 @output_option
 @settings_options("config", "data_dir")
 def stats(output: str, **flags: Any) -> None:
-    """Show how large the graph is, and how well it forecasts the next tool."""
+    """Show how large the graph is, its alpha, and its skill in forecasts."""
     with connected(flags, embed=False) as client:
         figures: dict[str, float] = client.get("/graph", [("limit", 1)])["stats"] or {}
     rows = [[name, f"{value:g}"] for name, value in figures.items()]

@@ -90,8 +90,7 @@ def tools_found(query: str, found: Found, *, mark: bool = False) -> dict[str, An
     """Returns the answer of ``search_tools``; with ``mark`` each hit has its ``kind``.
 
     ``score`` is ``alpha * semantic_score + (1 - alpha) * graph_score``; ``alpha`` is
-    1 if the graph has no score. A tool whose exact name was asked for keeps its score of 1, and
-    a tool that a template connects with the context at least its ``semantic_score``.
+    1 if the graph has no score. A tool whose exact name was asked for keeps its score of 1.
     """
     result = found.result
     chars = MAX_ANSWER_CHARS // max(1, len(result.hits))
