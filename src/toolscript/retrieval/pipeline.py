@@ -376,7 +376,7 @@ def round_formula(trace: Trace) -> Column:
     return Column(round_scores(trace.columns[-1].scores[:1]), lambda _: None)
 
 
-FORMULA = (fuse_signals, round_formula)
+FORMULA = (fuse_signals, round_formula, relate_to_context)
 """The steps of a search whose score is the formula's."""
 STEPS = (
     fuse_signals,
