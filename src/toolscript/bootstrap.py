@@ -144,7 +144,7 @@ def application(
         skill_service(paths, skills, config, wiring.skills, model, environ),
         stores,
         calls=settings.calls,
-        builtin_tools=vector_tools(vector_pair(paths, model), listed=paths.sandbox is not None),
+        builtin_tools=vector_tools(vector_pair(paths, model)),
         follower=follow_files(paths, config, environ) if wiring.follow else None,
         results=ResultStore(paths.data_dir / "results"),
     )

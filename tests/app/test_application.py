@@ -354,14 +354,6 @@ def test_a_server_with_a_colon_in_its_name_is_waited_for(scripted: Scripted) -> 
         assert found.server == "plugin:x"
 
 
-def test_built_in_tools_that_are_denied_are_not_listed(tmp_path: Path) -> None:
-    for rules, is_listed in (({}, True), ({"Vector__*": "deny"}, False)):
-        config = tmp_path / "servers.json"
-        config.write_text(json.dumps({"mcpServers": {}, "permissions": rules}), "utf-8")
-        with running(config, {"TOOLSCRIPT_SANDBOX": str(tmp_path)}) as now:
-            assert bool(now.app.catalogue().builtin_tools()) == is_listed
-
-
 def test_a_denied_skill_is_in_no_answer_whatever_the_grant_says(tmp_path: Path) -> None:
     """`App.skills` is the one way to skills, and scoped: no surface can forget the rules."""
     for name in ("secret", "plain"):

@@ -76,7 +76,6 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "poll_interval_s": (1.0, "2.5", 2.5),
     "log_level": ("info", "debug", "debug"),
     "log_format": ("json", "json", "json"),
-    "log_arguments": (False, "true", True),
     "scripts": (True, "true", True),
     "secret_key": ("a" * 32, "b" * 32, "b" * 32),
     "secret_key_previous": ("a" * 32, "b" * 32, "b" * 32),

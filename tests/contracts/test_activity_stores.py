@@ -65,12 +65,6 @@ def test_what_is_appended_is_read_newest_first(activity: ActivityStorage) -> Non
     assert others == [replace(CALL, id=2, ms=1.0), replace(CALL, id=1, ms=0.0)]
 
 
-def test_what_a_call_was_about_is_read_as_it_was_appended(activity: ActivityStorage) -> None:
-    about = replace(CALL, id=1, search="read “it”\n", arguments='{"a":"<b>"}')
-    activity.append([about, CALL])
-    assert activity.read(ALL).calls == [replace(CALL, id=2), about]
-
-
 def test_a_query_may_spell_an_id_in_both_ways(activity: ActivityStorage) -> None:
     activity.append([CALL, replace(CALL, tool="nobody:x")])
     for spelling in ("files:read_file", "files__read_file", "files:*", "files__*"):

@@ -409,16 +409,3 @@ class TestSessionHistory:
             history.record_search(f"question {number}", [f"s__{number}"])
         assert history.record_call("s__0", succeeded=True)[1] == ""
         assert history.record_call("s__4", succeeded=True)[1] == "question 4"
-
-    def test_the_latest_search_that_found_a_tool_is_known_as_long_as_it_is_kept(self) -> None:
-        history = SessionHistory()
-        assert history.search_for("s__a") is None
-        history.record_search("one", ["s__a", "s__b"])
-        history.record_search("two", ["s__a"])
-        assert [history.search_for(f"s__{name}") for name in "abc"] == ["two", "one", None]
-        for expected in ("two", "one", ""):
-            assert history.record_call("s__a", succeeded=True)[1] == expected
-            assert history.search_for("s__a") == "two", "a call does not use it up"
-        for number in range(3):
-            history.record_search(f"later {number}", [])
-        assert history.search_for("s__a") is None

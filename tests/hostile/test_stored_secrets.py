@@ -151,7 +151,7 @@ def process_list(cli: Cli) -> Iterator[str]:
 
 
 def test_nothing_of_a_stored_secret_comes_out(cli: Cli, scripted: Scripted) -> None:
-    cli.env = {**FUZZY, "TOOLSCRIPT_LOG_ARGUMENTS": "1"}
+    cli.env = FUZZY
     store = SecretStore(cli.home / ".toolscript")
     for name, text in TOLD.items():
         store.set(name, text)

@@ -36,18 +36,9 @@ class ActivityRecorder:
     Args:
         store: Where the calls are written.
         warn_every_s: How often the log says that calls are missing.
-        keep_arguments: Whether arguments, and searches that led to calls, are recorded.
     """
 
-    def __init__(
-        self,
-        store: ActivityStorage,
-        warn_every_s: float = WARN_EVERY_S,
-        *,
-        keep_arguments: bool = False,
-    ) -> None:
-        self.keep_arguments = keep_arguments
-        """Whether those who record a call are to state its subject."""
+    def __init__(self, store: ActivityStorage, warn_every_s: float = WARN_EVERY_S) -> None:
         self.dropped = 0
         """How many calls could not be recorded."""
         self._store = store

@@ -85,7 +85,7 @@ class App:
         self._skills = skills
         self.learning = index.engine.learning
         """Learns from use; None if nothing is learned."""
-        self.activity = ActivityRecorder(stores.activity, keep_arguments=calls.log_arguments)
+        self.activity = ActivityRecorder(stores.activity)
         """Records calls for surfaces."""
         self._stores = stores
         self._gateway = gateway

@@ -1,4 +1,4 @@
-"""toolscript's built-in tools: called like any other tool, but of no server.
+"""toolscript's built-in tools: called like any other tool, but of no server and in no list.
 
 They have the names of the seed, such as ``Vector.SearchSkills``, and an id like any tool's,
 ``Vector__SearchSkills``, which models accept.
@@ -21,8 +21,6 @@ class BuiltinTool:
     run: Callable[[str], str]
     succeeded: Callable[[str], bool]
     """Whether an answer of ``run`` is no error message."""
-    listed: bool = False
-    """Whether models see it in lists; it can be called either way."""
 
     def answers_to(self, name: str) -> bool:
         """Whether a name means this tool: its id, or its name after ``Vector.`` or ``Vector:``."""
@@ -37,7 +35,7 @@ class BuiltinTool:
         return {"content": content, "isError": not self.succeeded(text)}
 
 
-def vector_tools(pair: VectorPair, *, listed: bool) -> tuple[BuiltinTool, ...]:
+def vector_tools(pair: VectorPair) -> tuple[BuiltinTool, ...]:
     """``Vector.VectorUpdate`` and ``Vector.SearchSkills``."""
     update = _spec(
         "VectorUpdate",
@@ -56,8 +54,8 @@ def vector_tools(pair: VectorPair, *, listed: bool) -> tuple[BuiltinTool, ...]:
         {"readOnlyHint": True, "openWorldHint": False},
     )
     return (
-        BuiltinTool(update, pair.VectorUpdate, lambda text: text == "OK", listed),
-        BuiltinTool(search, pair.SearchSkills, lambda text: text.startswith("["), listed),
+        BuiltinTool(update, pair.VectorUpdate, lambda text: text == "OK"),
+        BuiltinTool(search, pair.SearchSkills, lambda text: text.startswith("[")),
     )
 
 

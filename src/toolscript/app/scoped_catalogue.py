@@ -150,10 +150,6 @@ class ScopedCatalogue:
         server = self._server_in(name)
         return server if server in self._server_names() and self.grant.shows(server) else ""
 
-    def secrets_of(self, name: str) -> tuple[str, ...]:
-        """Returns the secrets of the server that a tool's name belongs to: see `redact`."""
-        return self.gateway.secrets_of(self.server_of(name))
-
     def result_limit(self, tool: ToolSpec) -> int:
         """Returns how many characters of a tool's result a model gets."""
         return self.gateway.result_limit(tool)
@@ -206,16 +202,6 @@ class ScopedCatalogue:
     def exposed(self) -> Mapping[str, str]:
         """Every tool's name for models by its id."""
         return self.gateway.catalogue.exposed
-
-    def builtin_tools(self) -> list[ToolSpec]:
-        """The built-in tools that are listed for models."""
-        specs = [tool.spec for tool in self.builtin if tool.listed]
-        decision = self.permissions.decision
-        return [
-            spec
-            for spec in specs
-            if self.grant.allows(spec.id) and decision(self.grant, spec)[0] != "deny"
-        ]
 
     def builtin_tool(self, name: str) -> BuiltinTool | None:
         """The built-in tool of a name, unless a server of the configuration has taken it."""

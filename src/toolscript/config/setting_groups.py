@@ -45,11 +45,6 @@ class PathSettings:
         help="Neither read nor write the embedding cache.",
         env="TOOLSCRIPT_SEARCH_NO_CACHE",
     )
-    sandbox: Path | None = _setting(
-        None,
-        "Folder that Vector.VectorUpdate may read.  [default: the working directory]",
-        "TOOLSCRIPT_SANDBOX",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,11 +219,6 @@ class CallSettings:
         "How long a person has to allow a call, in seconds; no answer means no.",
         "TOOLSCRIPT_APPROVAL_TIMEOUT",
         bounds=(0.1, 3600),
-    )
-    log_arguments: bool = _setting(
-        default=False,
-        help="Store in the log of calls their arguments, and the searches that led to them.",
-        env="TOOLSCRIPT_LOG_ARGUMENTS",
     )
     scripts: bool = _setting(
         default=False,

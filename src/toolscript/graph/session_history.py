@@ -15,12 +15,11 @@ MAX_SEARCHES = 3
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A question, and the ids of the tools that it found."""
+    """A question."""
 
     text: str
-    tools: frozenset[str]
     unused: frozenset[str]
-    """Those of the tools that no call has used since."""
+    """The ids of the tools that it found, and that no call has used since."""
 
 
 @dataclass(eq=False, slots=True)
@@ -51,12 +50,7 @@ class SessionHistory:
 
     def record_search(self, text: str, tools: Sequence[str]) -> None:
         """Record that a question was answered with these tools, by id."""
-        found = frozenset(tools)
-        self._searched.append(Searched(text, found, found))
-
-    def search_for(self, tool: str) -> str | None:
-        """Returns the latest question that found a tool, by id; None if none did."""
-        return next((each.text for each in reversed(self._searched) if tool in each.tools), None)
+        self._searched.append(Searched(text, frozenset(tools)))
 
     def record_call(self, tool: str, *, succeeded: bool) -> tuple[tuple[str, ...], str]:
         """Record a call that has ended; returns its context, and the question that led to it.

@@ -62,9 +62,9 @@ def skill_service(  # noqa: PLR0913, PLR0917 - its parts, each of another kind
 
 
 def vector_pair(paths: PathSettings, model: LazyModel) -> VectorPair:
-    """Returns the pair of tools, over the folder that the settings name."""
+    """Returns the pair of tools, over the working directory."""
     try:
-        sandbox = (paths.sandbox or Path()).resolve()
+        sandbox = Path.cwd()
     except OSError:  # the working directory was deleted
         sandbox = Path()
     name = f"vector-{_hash([sandbox])}.sqlite"

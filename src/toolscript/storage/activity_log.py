@@ -1,8 +1,7 @@
 """Keeps the most recent tool calls in an SQLite file: who called what, when, the outcome.
 
-Of results only the sizes are stored; of arguments, and of the search that led to the call, the
-texts if the recorder is told to keep them. The number of rows is bounded: each new one past the
-bound replaces the oldest.
+Of arguments and results only the sizes are stored. The number of rows is bounded: each new one past
+the bound replaces the oldest.
 """
 
 import fnmatch
@@ -36,7 +35,7 @@ _SCRIPT = f"""
 create table call (
     id integer primary key, time text not null, who text not null, tool text not null,
     server text not null, outcome text not null, ms real not null,
-    argument_bytes integer, result_bytes integer, search text, arguments text
+    argument_bytes integer, result_bytes integer
 );
 pragma user_version = {VERSION};
 """
@@ -76,14 +75,6 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         _Count, Meta(description="As JSON; null if they cannot be written as JSON.")
     ]
     result_bytes: Annotated[_Count, Meta(description="As JSON; null if there is no result.")]
-    search: Annotated[
-        str | None,
-        Meta(description="The session's search that found the tool, where that is recorded."),
-    ] = None
-    arguments: Annotated[
-        str | None,
-        Meta(description="As JSON, without known secrets, cut; null if they are not recorded."),
-    ] = None
 
 
 _COLUMNS = RecordedCall.__struct_fields__

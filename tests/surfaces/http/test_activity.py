@@ -26,15 +26,14 @@ pytestmark = pytest.mark.both_storages
 SECRET = "an argument that is nobody's business"  # noqa: S105 - none
 NEEDS_A = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 KEY = "correct-horse-battery"
-KEEPING = {"TOOLSCRIPT_LOG_ARGUMENTS": "true"}
 FAILURE: dict[str, Any] = {"content": [{"type": "text", "text": SECRET}], "isError": True}
 
 
 class Door:
     """A gateway with three servers, of which one never works."""
 
-    def __init__(self, home: Path, env: Mapping[str, str], storage: Mapping[str, str]) -> None:
-        self.cli = Cli(home, {**FUZZY, "TOOLSCRIPT_CALL_TIMEOUT": "1", **env}, storage)
+    def __init__(self, home: Path, storage: Mapping[str, str]) -> None:
+        self.cli = Cli(home, {**FUZZY, "TOOLSCRIPT_CALL_TIMEOUT": "1"}, storage)
         scripted = Scripted(home)
         files = scripted(
             *(tool(name) for name in ("echo", "fails", "refuses", "hang")),
@@ -86,11 +85,8 @@ def _session(name: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def door(
-    tmp_path: Path, request: pytest.FixtureRequest, storage: dict[str, str]
-) -> Generator[Door]:
-    """Its settings are the parameter of a test that has one."""
-    door = Door(tmp_path, getattr(request, "param", {}), storage)
+def door(tmp_path: Path, storage: dict[str, str]) -> Generator[Door]:
+    door = Door(tmp_path, storage)
     yield door
     stop_all([door.pid])
     assert not processes(str(tmp_path))
@@ -106,7 +102,6 @@ def test_a_parameter_that_no_database_takes_is_refused(door: Door, path: str) ->
     assert fetch(door.url, "/tools/files__echo%00")[0] == 400
 
 
-@pytest.mark.parametrize("door", [KEEPING], indirect=True)
 @pytest.mark.parametrize("text", [r"a\u0000b", r"a\ud800b", r"\udfff"])
 def test_a_body_with_what_no_database_takes_is_answered(door: Door, text: str) -> None:
     """NUL characters and halves of surrogate pairs, in each place of a call and a search."""
@@ -174,63 +169,10 @@ def test_no_search_argument_result_or_error_is_stored(door: Door) -> None:
     for name in ("files__echo", "files__fails", "files__refuses"):
         door.call(name, {"text": SECRET})
     door.call("files__needs", {"a": SECRET})
-    calls = door.cli.json("activity")["calls"]
-    assert len(calls) == 5
-    assert {(call["search"], call["arguments"]) for call in calls} == {(None, None)}
+    assert len(door.cli.json("activity")["calls"]) == 5
     stored = door.stored()
     assert b"files__refuses" in stored
     assert SECRET.encode() not in stored
-
-
-@pytest.mark.parametrize("door", [KEEPING], indirect=True)
-def test_arguments_are_recorded_without_secrets_where_the_setting_says_so(door: Door) -> None:
-    door.call("files__fails", {"text": SECRET, "copy": f"x{KEY}x", "password": "hunter2", "n": 1})
-    door.call("files__none", {"token": f"ghp_{'a1' * 18}", "long": "é" * 9000})
-    door.call("files__needs", {})
-    needs, none, fails = (call["arguments"] for call in door.cli.json("activity")["calls"])
-    assert json.loads(fails) == {"text": SECRET, "copy": "x***x", "password": "***", "n": 1}
-    assert none.startswith('{"token":"***","long":"éé')
-    assert (len(none), none[-1]) == (600, "…")
-    assert needs == "{}"
-    for secret in (KEY, "hunter2", "a1a1"):
-        assert secret.encode() not in door.stored()
-    assert {call["arguments"] for call in door.calls()} == {None}, "not for those without a token"
-
-
-@pytest.mark.parametrize("door", [KEEPING], indirect=True)
-def test_the_search_of_the_same_session_that_found_the_tool_is_recorded(door: Door) -> None:
-    assert "mail__send" in door.search("send a letter", "one")
-    assert door.search("files__echo", "one", threshold=0.9) == ["files__echo"]
-    door.search(f"echo with {KEY} {'and so on ' * 50}", "two")
-    for session, name in (
-        ("one", "mail__send"),
-        ("one", "mail:send"),
-        ("one", "files__echo"),
-        ("two", "files__echo"),
-        ("three", "files__echo"),
-        ("", "files__echo"),
-    ):
-        door.call(name, {}, session=session)
-    params = {"name": "call_destructive_tool", "arguments": {"tool": "mail:send"}}
-    for asked in ({"name": "search_tools", "arguments": {"query": "send it"}}, params):
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked})
-        fetch(door.url, "/message", method="POST", headers=_session("m"), body=body.encode())
-    searches = [call["search"] for call in door.cli.json("activity")["calls"]][::-1]
-    long = searches.pop(3)
-    assert searches == ["send a letter", "send a letter", "files__echo", None, None, "send it"]
-    assert long.startswith("echo with *** and so on")
-    assert (len(long), long[-1]) == (200, "…")
-    assert KEY.encode() not in door.stored()
-    assert {call["search"] for call in door.calls()} == {None}, "not for those without a token"
-
-
-@pytest.mark.parametrize("door", [KEEPING], indirect=True)
-def test_a_token_sees_what_its_own_calls_were_about(door: Door) -> None:
-    token = create_token(door.cli, "--server", "mail")["token"]
-    door.search("send", "s", token)
-    door.call("mail__send", {"to": "you"}, token, "s")
-    [call] = door.calls(token)
-    assert (call["search"], call["arguments"]) == ("send", '{"to":"you"}')
 
 
 def test_a_call_that_its_client_gives_up_is_recorded(door: Door) -> None:

@@ -57,7 +57,7 @@ class Stored:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stored]:
     home = tmp_path_factory.mktemp("stored")
-    cli = Cli(home, FUZZY | {"TOOLSCRIPT_LOG_ARGUMENTS": "true"})
+    cli = Cli(home, FUZZY)
     results = {"rows": LONG, "mixed": MIXED}
     entry = Scripted(home)(
         *(tool(name) | WRITES for name in ("rows", "mixed", "huge", "take")), results=results

@@ -106,7 +106,7 @@ def hostile_results() -> dict[str, Any]:
 @contextmanager
 def hostile_gateway(home: Path) -> Generator[tuple[Cli, str]]:
     """A gateway with a server of these tools, and servers of such names that fail with them."""
-    cli = Cli(home, {**FUZZY, "TOOLSCRIPT_LOG_ARGUMENTS": "true"})
+    cli = Cli(home, FUZZY)
     script, program = home / "script.json", home / "server.py"
     script.write_text(json.dumps({"tools": hostile_tools(), "results": hostile_results()}))
     scripted = Path(module.__code__.co_filename).with_name("server_program.py")

@@ -99,7 +99,6 @@ def real_site(engine: Any, home: Path, entries: Mapping[str, Any]) -> Generator[
         "TOOLSCRIPT_SEARCH_MODEL": "bundled",
         "TOOLSCRIPT_CONNECT_TIMEOUT": "120",
         "TOOLSCRIPT_APPROVAL_TIMEOUT": str(_WAIT_S),
-        "TOOLSCRIPT_LOG_ARGUMENTS": "true",
     }
     cli = Cli(home, env)
     listed = home / "tickets.json"

@@ -59,7 +59,7 @@ def engine() -> Generator[Any]:
 def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tuple[Cli, Chromium]]:
     """A gateway with something on every screen, and a browser in which its owner is logged in."""
     home = tmp_path_factory.mktemp("site")
-    cli, scripted = Cli(home, {"TOOLSCRIPT_LOG_ARGUMENTS": "true"}), Scripted(home)
+    cli, scripted = Cli(home), Scripted(home)
     listed = home / "tools.json"
     put(listed, tool("fetch", "Fetch a page.", **READS))
     cli.configure(

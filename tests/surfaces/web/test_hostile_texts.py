@@ -1,7 +1,6 @@
 """Texts of servers that try to run, or to break the page: read without a browser."""
 
 import html
-import json
 from collections.abc import Generator
 from urllib.parse import quote
 
@@ -93,23 +92,19 @@ def test_what_a_visitor_sends_comes_back_as_text(site: Browser, text: str) -> No
 
 
 def test_what_callers_send_is_shown_as_text(site: Browser, known: list[str]) -> None:
-    """As a search, as arguments and as the name of a tool, on every page of the activity."""
-    headers = {"Toolscript-Session": "s", "Content-Type": "application/json"}
+    """As the name of a tool, on every page of the activity."""
+    headers = {"Content-Type": "application/json"}
     texts = [text for text in PAYLOADS[:50] if not {"\n", "\0"} & {*text}]  # as in no name
-    for text in texts:
-        asked = {"q": text, "threshold": 0, "limit": 100}
-        fetch(site.url, "/search", asked, headers=headers)
-        for name in (known[0], text[:40]):
-            body = json.dumps({text: [text]}).encode()
-            fetch(site.url, f"/tools/{quote(name)}", method="POST", headers=headers, body=body)
+    for name in [known[0], *(text[:40] for text in texts)]:
+        fetch(site.url, f"/tools/{quote(name)}", method="POST", headers=headers, body=b"{}")
     shown, path = 0, "/ui/activity"
     while path:
         page = site.page(path)
         check(page)
-        shown += len(page.all("details"))
+        shown += len(page.all("tr")) - 1
         older = [e for e in page.all("a") if e.text == "Older calls"]
         path = f"/ui/activity{older[0].attributes['href']}" if older else ""
-    assert shown >= 2 * len(texts)
+    assert shown > len(texts)
 
 
 def test_what_is_hidden_is_marked(site: Browser, known: list[str]) -> None:

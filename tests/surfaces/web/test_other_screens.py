@@ -229,64 +229,6 @@ def test_the_activity(browser: Browser) -> None:
     assert browser.open("/ui/activity?before=x").status == 400
 
 
-ABOUT = {"TOOLSCRIPT_LOG_ARGUMENTS": "true"}
-MAX_BYTES = 60_000
-
-
-@pytest.fixture
-def keeping(cli: Cli, scripted: Scripted) -> Browser:
-    """The owner at a gateway that records what calls are about."""
-    cli.env = FUZZY | ABOUT
-    cli.configure(s=scripted(tool("read", "Read a file.", **READS)))
-    return Browser(cli.start_gateway()).log_in(cli)
-
-
-def search_and_call(browser: Browser, query: str, arguments: Any) -> None:
-    session = {"Toolscript-Session": "one"}
-    asked = {"q": query, "threshold": 0}
-    assert fetch(browser.url, "/search", asked, headers=session)[1]["totalResults"] == 1
-    sent = {"Content-Type": "application/json", **session}
-    body = json.dumps(arguments).encode()
-    fetch(browser.url, "/tools/s__read", method="POST", headers=sent, body=body)
-
-
-def test_a_call_shows_its_arguments_and_leads_back_to_its_search(keeping: Browser) -> None:
-    search_and_call(keeping, "read & <b>keep</b>", {"path": "</pre><b>x</b>"})
-    page = keeping.page("/ui/activity")
-    assert page.one("details").one("pre").text == '{"path":"</pre><b>x</b>"}'
-    link = page.one("tbody").one("p", class_="hint").one("a")
-    assert link.text == "read & <b>keep</b>"
-    lab = keeping.page(link.attributes["href"] or "")
-    assert lab.one("input", id="q").attributes["value"] == "read & <b>keep</b>"
-    [call] = keeping.open("/ui/activity.json").json["calls"]
-    assert call["arguments"] == '{"path":"</pre><b>x</b>"}'
-    assert "Arguments are recorded" in page.one("main").text
-    nobody = Browser(keeping.url).page("/ui/activity")
-    assert len(nobody.all("tr")) == 2
-    assert not nobody.all("details")
-
-
-@pytest.mark.parametrize("text", ["words and more words ", '"', "<検索>"])
-def test_a_screen_of_long_arguments_is_small(keeping: Browser, text: str) -> None:
-    for number in range(40):
-        search_and_call(keeping, text * 20, {f"field {number}": text * 300})
-    path, seen = "/ui/activity", list[str | None]()
-    while path:
-        answer = keeping.open(path)
-        assert len(answer.body.encode()) <= MAX_BYTES
-        seen += [row.attributes["id"] for row in answer.page.all("tr")[1:]]
-        older = [each for each in answer.page.all("a") if each.text == "Older calls"]
-        path = f"/ui/activity{older[0].attributes['href']}" if older else ""
-    assert seen == [f"call-{number}" for number in range(40, 0, -1)]
-
-
-def test_without_the_setting_a_call_shows_sizes_only(browser: Browser) -> None:
-    call(browser, "mail__send_mail")
-    page = browser.page("/ui/activity")
-    assert not page.all("details")
-    assert "Neither arguments nor results are recorded" in page.one("main").text
-
-
 @pytest.mark.both_storages
 def test_others_see_their_own_calls_alone(site: Cli, browser: Browser) -> None:
     token = create_token(site, "--server", "mail")["token"]

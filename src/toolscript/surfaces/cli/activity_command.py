@@ -45,10 +45,8 @@ def activity(
 ) -> None:
     """Show the newest calls of tools: when, who, which tool, and what came of it.
 
-    Results are not recorded, only how long they are. Nor are arguments and the
-    searches that led to calls, unless TOOLSCRIPT_LOG_ARGUMENTS is set: JSON
-    has them. With --follow the newest call is the last line, and JSON has a
-    line per call.
+    Neither arguments nor results are recorded, only how long they are. With
+    --follow the newest call is the last line, and JSON has a line per call.
     """
     filters = [("tool", tool), ("who", who), ("outcome", outcome)]
     # Nothing is asked of the servers, so that none is connected to.

@@ -15,7 +15,7 @@ from toolscript.storage.activity_log import OUTCOMES, ActivityPage, ActivityQuer
 from toolscript.surfaces.http.answers import ActivityAnswer, RefusalsAnswer
 from toolscript.surfaces.http.openapi import TEXT, Endpoints, parameter
 from toolscript.surfaces.http.request_input import parsed
-from toolscript.surfaces.server.audit_log import ANYONE, Refusals
+from toolscript.surfaces.server.audit_log import Refusals
 from toolscript.surfaces.server.authentication import Access, access_of
 
 ENDPOINTS = Endpoints()
@@ -69,17 +69,10 @@ async def activity(app: App, request: Request) -> Any:
 
 
 async def recorded(app: App, access: Access, query: ActivityQuery) -> ActivityPage:
-    """Returns the recorded calls that a query asks for; others' calls for the owner only.
-
-    What calls were about is not for callers without a token: they cannot be told from one another.
-    """
+    """Returns the recorded calls that a query asks for; others' calls for the owner only."""
     is_others = not access.grant.is_owner and query.who not in {None, access.holder}
     if is_others:
         return ActivityPage([], has_more=False)
     if not access.grant.is_owner:
         query = dataclasses.replace(query, who=access.holder)
-    page = await anyio.to_thread.run_sync(app.activity.read, query)
-    if access.holder != ANYONE:
-        return page
-    calls = [replace(call, search=None, arguments=None) for call in page.calls]
-    return dataclasses.replace(page, calls=calls)
+    return await anyio.to_thread.run_sync(app.activity.read, query)

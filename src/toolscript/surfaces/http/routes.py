@@ -349,17 +349,17 @@ async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
     classes: tuple[ToolClass, ...],
 ) -> dict[str, Any]:
     """Returns the result of a tool's call by a request; cancels it where the caller hangs up."""
-    grant, history = grant_of(request), session.history
+    grant = grant_of(request)
     call = app.call(
         tool,
         arguments,
         caller_of(request, session),
         grant,
-        history=history,
+        history=session.history,
         session=session.id,
         classes=classes,
     )
-    recorded = audited(app, tool, arguments, grant, history, call)
+    recorded = audited(app, tool, arguments, grant, call)
     return await while_connected(request, recorded)
 
 

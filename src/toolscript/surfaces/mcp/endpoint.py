@@ -76,10 +76,8 @@ class ToolEndpoint:
         }
 
     def tools(self, context: RequestContext) -> list[_Raw]:
-        """Returns the entries of ``tools/list``: meta tools, built-in tools, servers' tools."""
+        """Returns the entries of ``tools/list``: meta tools, then servers' tools."""
         catalogue, entries = self._catalogue(context), self._list_meta_tools(context)
-        if self.exposure != "two-phase":
-            entries += [list_entry(spec, spec.id) for spec in catalogue.builtin_tools()]
         names = catalogue.exposed
         for tool in self._list_tools(context):
             entry = allow_long_results(

@@ -71,8 +71,7 @@ class ToolCalls:
             **context.more,
         )
         answer = call if is_whole else self._answer_call(name, call, context, is_listed=is_listed)
-        history, grant = context.session.history, context.grant
-        return await audited(self._app, name, arguments, grant, history, answer)
+        return await audited(self._app, name, arguments, context.grant, answer)
 
     async def run_script(self, script: str, context: RequestContext) -> _Raw:
         """Returns the result of a script, whose calls are the caller's own, as a model gets it."""

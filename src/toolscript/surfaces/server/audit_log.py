@@ -1,7 +1,6 @@
 """Logs and records each call of a tool, and counts callers without a valid token.
 
-No line of the log has arguments or results. A line per call has the level INFO, one about refusals
-WARNING. Arguments are recorded if the application's recorder keeps them.
+Neither has arguments or results. A line per call has the level INFO, one about refusals WARNING.
 """
 
 import asyncio
@@ -16,11 +15,9 @@ import msgspec
 
 from toolscript.errors import ToolscriptError
 from toolscript.gateway.raw_results import RawResult
-from toolscript.graph.session_history import SessionHistory
 from toolscript.storage.activity_log import Outcome, RecordedCall
 from toolscript.surfaces.server.error_codes import outcome_of
 from toolscript.text.display import printable
-from toolscript.text.redaction import redact
 from toolscript.types import Grant
 
 if TYPE_CHECKING:
@@ -31,18 +28,15 @@ OWNER, ANYONE = "owner", "anyone"
 HOLDER: ContextVar[str] = ContextVar("holder", default=OWNER)
 """Who makes the request: the id of a token, `OWNER`, or `ANYONE` if there are no tokens."""
 PERIOD_S = 60.0
-MAX_ARGUMENTS_CHARS = 600
-"""Characters of a call's arguments that are recorded."""
 _SHOWN = 200
-"""Characters of a name or a search that are recorded."""
+"""Characters of a name that are recorded."""
 
 
-async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
+async def audited(
     app: "App",
     tool: str,
     arguments: Mapping[str, Any],
     grant: Grant,
-    history: SessionHistory,
     call: Awaitable[dict[str, Any]],
 ) -> dict[str, Any]:
     """Returns the result of a call, or raises its error, once the outcome is recorded.
@@ -52,11 +46,8 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
         tool: The name by which the tool is called.
         arguments: The call's arguments.
         grant: The rights of the caller.
-        history: The session, whose search may have led to the call.
         call: The call itself.
     """
-    keeps = app.activity.keep_arguments
-    search = history.search_for(app.catalogue(grant).id_of(tool)) if keeps else None
     logged, began = "cancelled", time.perf_counter()
     outcome: Outcome = "cancelled"
     result: dict[str, Any] | None = None
@@ -78,7 +69,6 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
         extra = {"who": who, "tool": shown, "outcome": logged, "ms": ms}
         log.info("%s called %s: %s in %s ms", who, shown, logged, ms, extra=extra)
         sent = _json(arguments)
-        hidden = catalogue.secrets_of(tool) if keeps else ()
         app.activity.record(
             RecordedCall(
                 time=_now(),
@@ -89,10 +79,6 @@ async def audited(  # noqa: PLR0913, PLR0917 - what a call consists of
                 ms=ms,
                 argument_bytes=None if sent is None else len(sent),
                 result_bytes=None if result is None else _json_bytes(result),
-                search=None if search is None else printable(redact(search, hidden), _SHOWN),
-                arguments=printable(redact(sent.decode(), hidden), MAX_ARGUMENTS_CHARS)
-                if keeps and sent is not None
-                else None,
             )
         )
 

@@ -1,9 +1,6 @@
 """The activity: calls of tools with caller and outcome, as they happen."""
 
-from html import escape
-from itertools import accumulate
 from typing import Any
-from urllib.parse import quote
 
 import anyio.to_thread
 from msgspec import Struct
@@ -19,8 +16,6 @@ from toolscript.surfaces.web.screens import Screens, given
 
 SCREENS = Screens()
 _PAGE = 50
-_MAX_TEXT_BYTES = 24_000
-"""Limit of the arguments and searches of one page as HTML, so that the page stays small."""
 _BEFORE = Option("before", int, None, "", bounds=(1, 2**63 - 1))
 _OUTCOME = Option("outcome", str, None, "", choices=OUTCOMES)
 
@@ -37,8 +32,6 @@ class ActivityScreen(Struct, frozen=True, kw_only=True):
     who: str
     outcome: str
     outcomes: tuple[str, ...] = OUTCOMES
-    keeps_arguments: bool
-    """Whether arguments and searches are recorded now."""
 
 
 @SCREENS.add("GET", "/activity", "activity.html")
@@ -53,21 +46,14 @@ async def activity(app: App, request: Request) -> Any:
         outcome=_OUTCOME.parse(outcome, "outcome") if outcome else None,
     )
     page = await recorded(app, access_of(request), query)
-    sizes = accumulate(map(_text_bytes, page.calls))
-    calls = [c for c, size in zip(page.calls, sizes, strict=True) if size <= _MAX_TEXT_BYTES]
     return ActivityScreen(
-        calls=calls,
+        calls=page.calls,
         names=await _names(request),
-        next=calls[-1].id if page.has_more or len(calls) < len(page.calls) else None,
+        next=page.calls[-1].id if page.has_more else None,
         tool=tool or "",
         who=who or "",
         outcome=outcome or "",
-        keeps_arguments=app.activity.keep_arguments,
     )
-
-
-def _text_bytes(call: RecordedCall) -> int:
-    return len(f"{quote(call.search or '')}{escape(call.arguments or '')}".encode())
 
 
 async def _names(request: Request) -> dict[str, str]:
