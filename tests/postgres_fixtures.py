@@ -46,27 +46,10 @@ def pooler_port(postgres: PostgresServer) -> Generator[int]:
         yield port
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs the tests of a module with the marker ``pooled`` with a pooler too in the long run.
-
-    The usual run has `tests.contracts` with one.
-    """
-    marks = {mark.name for mark in metafunc.definition.iter_markers()}
-    if "database_url" in metafunc.fixturenames and "pooled" in marks:
-        pooled = pytest.param("pooled", marks=pytest.mark.long)
-        metafunc.parametrize("database_url", ["direct", pooled], indirect=True)
-
-
 @pytest.fixture
-def database_url(
-    request: pytest.FixtureRequest, postgres: PostgresServer, new_database: Callable[[], str]
-) -> str:
+def database_url(new_database: Callable[[], str]) -> str:
     """The address of a database with tables and nothing in them."""
-    url = new_database()
-    if getattr(request, "param", "direct") == "direct":
-        return url
-    port: int = request.getfixturevalue("pooler_port")
-    return url.replace(f":{postgres.port}/", f":{port}/")
+    return new_database()
 
 
 @pytest.fixture

@@ -80,8 +80,6 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "secret_key": ("a" * 32, "b" * 32, "b" * 32),
     "secret_key_previous": ("a" * 32, "b" * 32, "b" * 32),
     "database": ("postgresql://a/b", "postgres://c/d", "postgres://c/d"),
-    "database_direct": ("postgresql://a/b", "postgres://c/d", "postgres://c/d"),
-    "catalogue": ("a", "b", "b"),
     "host": ("::1", "0.0.0.0", "0.0.0.0"),  # noqa: S104 - only read
     "port": (1, "0", 0),
     "oauth": (True, "true", True),

@@ -48,7 +48,7 @@ def reopened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     if request.param == "file":
         return lambda: ActivityLog(tmp_path / "activity", "key")
     connect: Callable[[], Database] = request.getfixturevalue("connect")
-    return lambda: DatabaseActivityStore(connect(), "default")
+    return lambda: DatabaseActivityStore(connect())
 
 
 @pytest.fixture

@@ -33,9 +33,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Catalogue
     way = "connect_pooled" if "pooled" in request.param else "connect"
     connect: Callable[[], Database] = request.getfixturevalue(way)
     database = connect()
-    feed = ChangeFeed(database, "default")
-    leases = Leases(database, feed, "default", "http://one")
-    catalogue = DatabaseCatalogue(database, feed, "default", leases)
+    feed = ChangeFeed(database)
+    leases = Leases(database, feed, "http://one")
+    catalogue = DatabaseCatalogue(database, feed, leases)
     feed.start()
     leases.follow(SPECS)
     leases.start()

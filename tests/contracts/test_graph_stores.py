@@ -46,7 +46,7 @@ def reopened(place: str, request: pytest.FixtureRequest) -> Open:
 
     def in_database() -> GraphStorage:
         database = connect()
-        return DatabaseGraphStore(database, ChangeFeed(database, "default"), "default")
+        return DatabaseGraphStore(database, ChangeFeed(database))
 
     return in_database
 
@@ -291,7 +291,7 @@ from toolscript.graph.usage import UsageChange
 place = sys.argv[1]
 if "://" in place:
     database = Database(place)
-    store = DatabaseGraphStore(database, ChangeFeed(database, "default"), "default")
+    store = DatabaseGraphStore(database, ChangeFeed(database))
 else:
     store = GraphStore(Path(place), "key")
 while store.add(graph_of("abc").drain_changes(), UsageChange()):

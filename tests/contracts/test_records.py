@@ -34,8 +34,8 @@ def reopened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
 
     def in_database() -> Records:
         database = connect()
-        feed = ChangeFeed(database, "default")
-        records = DatabaseRecords(database, feed, "default", "test")
+        feed = ChangeFeed(database)
+        records = DatabaseRecords(database, feed, "test")
         if "copied" in kind:
             feed.start()
             records.load()

@@ -26,7 +26,7 @@ def reopened(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Open]:
     opened: list[SharedStores] = []
 
     def connect() -> Stores:
-        stores = SharedStores(url, "default", SecretKey("k" * 32))
+        stores = SharedStores(url, SecretKey("k" * 32))
         stores.database.open()
         opened.append(stores)
         return stores

@@ -37,12 +37,7 @@ EVERYTHING: dict[str, Any] = {
     "image": {"repository": "images.example.com/toolscript", "tag": "0.1.0-stdio"},
     "imagePullSecrets": [{"name": "pull"}],
     "config": {"mcpServers": SERVERS},
-    "database": {
-        "existingSecret": "db",
-        "urlKey": "pooled",
-        "directUrlKey": "direct",
-        "catalogue": "team",
-    },
+    "database": {"existingSecret": "db", "urlKey": "address"},
     "secretKey": {"existingSecret": "seal", "key": "now", "previousKey": "before"},
     "env": [{"name": "TOOLSCRIPT_LOG_LEVEL", "value": "info"}],
     "envFrom": [{"secretRef": {"name": "servers"}}],
@@ -272,9 +267,7 @@ def test_the_database_and_the_key_come_from_secrets() -> None:
         "TOOLSCRIPT_SECRET_KEY": "toolscript-secret-key/key",
     }
     assert variables("everything").items() >= {
-        ("TOOLSCRIPT_DATABASE", "db/pooled"),
-        ("TOOLSCRIPT_DATABASE_DIRECT", "db/direct"),
-        ("TOOLSCRIPT_CATALOGUE", "team"),
+        ("TOOLSCRIPT_DATABASE", "db/address"),
         ("TOOLSCRIPT_SECRET_KEY", "seal/now"),
         ("TOOLSCRIPT_SECRET_KEY_PREVIOUS", "seal/before"),
     }

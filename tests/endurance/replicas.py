@@ -37,7 +37,7 @@ class Replicas:
         for name in SERVERS:
             self.offer(name, f"{name}_echo")
         postgres.execute("create database replicas")
-        self.shared = SharedStores(postgres.url("replicas"), "default", SecretKey(KEY))
+        self.shared = SharedStores(postgres.url("replicas"), SecretKey(KEY))
         self.shared.database.open()
 
     def offer(self, server: str, name: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from tests.contracts.test_activity_stores import ALL, CALL, numbered, numbers
+from tests.contracts.test_activity_stores import ALL, CALL
 from tests.postgres_server import free_port
 from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.errors import ActivityLogError
@@ -14,15 +14,6 @@ from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
 
 Connect = Callable[[], Database]
-
-
-def test_catalogues_do_not_see_each_other(connect: Connect) -> None:
-    database = connect()
-    one, other = DatabaseActivityStore(database, "one"), DatabaseActivityStore(database, "other")
-    one.append(numbered(range(3)))
-    other.append([CALL])
-    assert numbers(one.read(ALL)) == [2, 1, 0]
-    assert [call.id for call in other.read(ALL).calls] == [1]
 
 
 def test_calls_of_a_release_that_knew_other_fields_are_read(connect: Connect) -> None:
@@ -35,13 +26,13 @@ def test_calls_of_a_release_that_knew_other_fields_are_read(connect: Connect) ->
         await connection.executemany(statement, rows)
 
     database.run(insert)
-    store = DatabaseActivityStore(database, "default")
+    store = DatabaseActivityStore(database)
     assert store.read(ALL).calls == [CALL]
 
 
 def test_an_outage_costs_records_and_no_call(caplog: pytest.LogCaptureFixture) -> None:
     database = Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none")
-    recorder = ActivityRecorder(DatabaseActivityStore(database, "default"))
+    recorder = ActivityRecorder(DatabaseActivityStore(database))
     recorder.record(CALL)
     with pytest.raises(ActivityLogError):
         recorder.read(ALL)

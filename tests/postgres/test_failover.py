@@ -16,8 +16,8 @@ from toolscript.postgres.key_value_store import DatabaseRecords
 def followed(url: str) -> Generator[DatabaseRecords]:
     """The values as a gateway has them: with a copy, which the feed keeps up to date."""
     database = Database(url)
-    feed = ChangeFeed(database, "default")
-    records = DatabaseRecords(database, feed, "default", "test")
+    feed = ChangeFeed(database)
+    records = DatabaseRecords(database, feed, "test")
     database.open()
     try:
         feed.start()

@@ -19,14 +19,14 @@ from toolscript.postgres.graph_store import MAX_EVENTS, DatabaseGraphStore, fold
 Connect = Callable[[], Database]
 
 
-def store_of(database: Database, catalogue: str = "default") -> DatabaseGraphStore:
-    return DatabaseGraphStore(database, ChangeFeed(database, catalogue), catalogue)
+def store_of(database: Database) -> DatabaseGraphStore:
+    return DatabaseGraphStore(database, ChangeFeed(database))
 
 
 def gateway(database: Database) -> Learning:
     """What learns in a gateway, and hears of what others learn."""
-    feed = ChangeFeed(database, "default")
-    learning = Learning(DatabaseGraphStore(database, feed, "default"))
+    feed = ChangeFeed(database)
+    learning = Learning(DatabaseGraphStore(database, feed))
     feed.start()
     learning.open()
     return learning
@@ -85,11 +85,6 @@ def test_a_change_of_before_a_clearing_that_is_heard_after_it_does_not_count(
     one.learn("cd")
     one.load()
     assert described(one.graph) == described(graph_of("cd"))
-
-
-def test_catalogues_do_not_see_each_other(connect: Connect) -> None:
-    Process(store_of(connect(), "one")).learn("ab")
-    assert Process(store_of(connect(), "other")).graph.edge_count == 0
 
 
 def test_old_events_are_summed_up(connect: Connect) -> None:

@@ -11,7 +11,6 @@ from toolscript.postgres.driver import Connection, driver
 from toolscript.postgres.key_value_store import DatabaseRecords, SealedRecords
 from toolscript.storage.base import LostRecordError
 
-pytestmark = pytest.mark.pooled
 Connect = Callable[[], Database]
 _READER = """
 do $$ begin create role reader; exception when duplicate_object then null; end $$;
@@ -20,11 +19,11 @@ grant select on all tables in schema toolscript to reader;
 """
 
 
-def followed(connect: Connect, catalogue: str = "default", **more: bool) -> DatabaseRecords:
+def followed(connect: Connect) -> DatabaseRecords:
     """The values as a gateway has them: with a copy, which the feed keeps up to date."""
     database = connect()
-    feed = ChangeFeed(database, catalogue)
-    records = DatabaseRecords(database, feed, catalogue, "test", **more)
+    feed = ChangeFeed(database)
+    records = DatabaseRecords(database, feed, "test")
     feed.start()
     records.load()
     return records
@@ -47,14 +46,6 @@ def test_changes_of_others_reach_the_copy(connect: Connect) -> None:
     wait_for(lambda: ours.read("a") is None)
 
 
-def test_catalogues_do_not_see_each_other(connect: Connect) -> None:
-    one, other = followed(connect, "one"), followed(connect, "other")
-
-    one.write("a", b"1")
-
-    assert (other.read("a"), other.names()) == (None, [])
-
-
 def test_a_change_counts_for_others_once_its_block_has_ended(connect: Connect) -> None:
     ours, theirs = followed(connect), followed(connect)
 
@@ -69,20 +60,17 @@ def test_a_change_counts_for_others_once_its_block_has_ended(connect: Connect) -
 
 def test_what_changes_while_a_value_is_locked_is_seen(connect: Connect) -> None:
     """A gateway may wait for a new token for long."""
-    ours = followed(connect, is_locked_long=True)
-    theirs = followed(connect, is_locked_long=True)
+    ours = followed(connect)
+    theirs = followed(connect)
 
     with ours.locked("a"):
         theirs.write("b", b"1")
         wait_for(lambda: ours.read("b") == b"1")
 
 
-@pytest.mark.parametrize("is_locked_long", [False, True])
-def test_a_value_that_is_locked_is_deleted_after_that(
-    connect: Connect, *, is_locked_long: bool
-) -> None:
-    ours = followed(connect, is_locked_long=is_locked_long)
-    theirs = followed(connect, is_locked_long=is_locked_long)
+def test_a_value_that_is_locked_is_deleted_after_that(connect: Connect) -> None:
+    ours = followed(connect)
+    theirs = followed(connect)
     theirs.write("a", b"1")
     wait_for(lambda: ours.read("a") == b"1")
 

@@ -21,7 +21,6 @@ from toolscript.postgres.driver import Connection
 from toolscript.postgres.leases import Leases, rendezvous
 from toolscript.types import ServerSpec
 
-pytestmark = pytest.mark.pooled
 SPECS = [ServerSpec(name=f"s{n}", transport="stdio", command="run") for n in range(12)]
 TTL_S, RENEW_S = 1.5, 0.3
 
@@ -65,10 +64,10 @@ def join(connect: Callable[[], Database]) -> Generator[Join]:
 
     def replica(name: str, specs: list[ServerSpec] = SPECS) -> Replica:
         database = connect()
-        feed = ChangeFeed(database, "default")
+        feed = ChangeFeed(database)
         feed.start()
         leases = Leases(
-            *(database, feed, "default", f"http://{name}"),
+            *(database, feed, f"http://{name}"),
             replica=name,
             ttl_s=TTL_S,
             renew_s=RENEW_S,
@@ -138,7 +137,7 @@ from toolscript.postgres.leases import Leases
 from tests.postgres.test_leases import RENEW_S, SPECS, TTL_S, Replica
 
 database = Database(sys.argv[1])
-leases = Leases(database, ChangeFeed(database, "default"), "default", "http://held",
+leases = Leases(database, ChangeFeed(database), "http://held",
                 replica="held", ttl_s=TTL_S, renew_s=RENEW_S)
 leases.follow(SPECS)
 leases.start()

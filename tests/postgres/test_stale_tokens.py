@@ -24,8 +24,8 @@ def test_known_tokens_count_for_a_while_and_then_the_answer_is_503(
     connect: Callable[[], Database], postgres: PostgresServer, tmp_path: Path, *, has_token: bool
 ) -> None:
     database = connect()
-    feed = ChangeFeed(database, "default")
-    records = DatabaseRecords(database, feed, "default", "tokens", max_age_s=MAX_AGE_S)
+    feed = ChangeFeed(database)
+    records = DatabaseRecords(database, feed, "tokens", max_age_s=MAX_AGE_S)
     feed.start()
     records.load()
     store = TokenStore(tmp_path, "k", records)

@@ -381,16 +381,3 @@ class DatabaseSettings:
         schemes=("postgresql://", "postgres://"),
         name="database",
     )
-    direct_url: str | None = _setting(
-        None,
-        "Address of the same database without a pooler, for notifications and migrations.",
-        "TOOLSCRIPT_DATABASE_DIRECT",
-        secret=True,
-        schemes=("postgresql://", "postgres://"),
-        name="database_direct",
-    )
-    catalogue: str = _setting(
-        "default",
-        "Name of the catalogue in that database; gateways with the same name share everything.",
-        "TOOLSCRIPT_CATALOGUE",
-    )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
 from toolscript.postgres.row_lock import lock_row
+from toolscript.postgres.schema import CATALOGUE
 from toolscript.storage.activity_log import MAX_ROWS, ActivityPage, ActivityQuery, RecordedCall
 
 _BATCH = 1000
@@ -31,28 +32,26 @@ class DatabaseActivityStore:
 
     Args:
         database: Where the calls are.
-        catalogue: The calls of other catalogues are not seen.
     """
 
     location = "in the database"
 
-    def __init__(self, database: Database, catalogue: str) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._catalogue = catalogue
 
     def append(self, calls: Sequence[RecordedCall]) -> None:
         """See `ActivityStorage`."""
 
         async def append(connection: Connection) -> None:
             await self._lock(connection)
-            newest = await connection.fetchval(_NEWEST, self._catalogue)
+            newest = await connection.fetchval(_NEWEST, CATALOGUE)
             rows = [
-                (self._catalogue, number, call.who, call.outcome, _encode(replace(call, id=number)))
+                (CATALOGUE, number, call.who, call.outcome, _encode(replace(call, id=number)))
                 for number, call in enumerate(calls, newest + 1)
             ]
             await connection.executemany(_INSERT, rows)
             oldest = newest + len(calls) - MAX_ROWS
-            await connection.execute(_DELETE_OLD, self._catalogue, oldest)
+            await connection.execute(_DELETE_OLD, CATALOGUE, oldest)
 
         self._database.run(append)
 
@@ -62,7 +61,7 @@ class DatabaseActivityStore:
         A transaction whose process hangs is ended.
         """
         await connection.execute("set local idle_in_transaction_session_timeout = '5s'")
-        await lock_row(connection, self._catalogue, _LOCK, "")
+        await lock_row(connection, _LOCK, "")
 
     def read(self, query: ActivityQuery) -> ActivityPage:
         """See `ActivityStorage`."""
@@ -87,7 +86,7 @@ class DatabaseActivityStore:
         before, more = query.before, True
         while more:
             rows = await connection.fetch(
-                _READ, self._catalogue, before, query.who, query.outcome, _BATCH
+                _READ, CATALOGUE, before, query.who, query.outcome, _BATCH
             )
             for number, content in rows:
                 before = number

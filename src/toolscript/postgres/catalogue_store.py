@@ -21,10 +21,11 @@ from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
 from toolscript.postgres.event_loop_bridge import Signal
 from toolscript.postgres.leases import Leases, lease_name
+from toolscript.postgres.schema import CATALOGUE
 from toolscript.types import ServerSpec
 
 log = logging.getLogger(__name__)
-STORE, PINS_STORE, _STALE_STORE = "catalogue", "pins", "stale"
+STORE, _PINS_STORE, _STALE_STORE = "catalogue", "pins", "stale"
 _READ = """
 select name, content from toolscript.record
 where catalogue = $1 and store = $2 and content is not null
@@ -43,23 +44,12 @@ class DatabaseCatalogue(CatalogueStore):
     Args:
         database: Where the entries are.
         feed: Tells of changes.
-        catalogue: The entries of other catalogues are not seen.
         leases: Say which servers this replica owns.
-        pins_store: The kind of the values that hold accepted definitions.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        feed: ChangeFeed,
-        catalogue: str,
-        leases: Leases,
-        *,
-        pins_store: str = PINS_STORE,
-    ) -> None:
+    def __init__(self, database: Database, feed: ChangeFeed, leases: Leases) -> None:
         self._database = database
         self._feed = feed
-        self._catalogue = catalogue
         self._leases = leases
         self._stored: dict[str, bytes] = {}
         """What is in the database, as far as it is known here, by server."""
@@ -71,7 +61,7 @@ class DatabaseCatalogue(CatalogueStore):
         self._problem = ""
         self._reports: set[asyncio.Future[Any]] = set()
         feed.subscribe(STORE, self._read_again)
-        feed.subscribe(pins_store, self._note_reviewed)
+        feed.subscribe(_PINS_STORE, self._note_reviewed)
         feed.subscribe(_STALE_STORE, self._note_stale)
 
     def load(self, specs: Iterable[ServerSpec]) -> Catalogue:
@@ -124,7 +114,7 @@ class DatabaseCatalogue(CatalogueStore):
         async def write(connection: Connection) -> bool:
             if not await self._leases.fence(connection, lease):
                 return False
-            await connection.execute(_WRITE, self._catalogue, STORE, server, content)
+            await connection.execute(_WRITE, CATALOGUE, STORE, server, content)
             await self._feed.add(connection, STORE, server)
             return True
 
@@ -146,7 +136,7 @@ class DatabaseCatalogue(CatalogueStore):
 
     async def _fetch(self, connection: Connection, names: list[str] | None) -> list[Any]:
         """Returns servers' names and the content of their rows."""
-        return await connection.fetch(_READ, self._catalogue, STORE, names)
+        return await connection.fetch(_READ, CATALOGUE, STORE, names)
 
     def _decode(self, rows: Iterable[Any]) -> list[ServerEntry]:
         """Returns the entries in rows, and remembers that they are stored."""

@@ -1,9 +1,10 @@
 """Tells a gateway which values other gateways have changed.
 
-Every change adds a row to a table, in its own transaction. A gateway reads the rows that its last
-snapshot of the database does not show: an id alone would skip a row whose transaction ends late. A
-notification only makes it look sooner than it would by itself. Where rows may be missing, as after
-the server was replaced by its standby, every value counts as changed.
+Every change adds a row to a table, in its own transaction, and notifies the gateways, which then
+look. They look each second, too, since a notice may be lost, as behind a pooler. Transactions do
+not end in the order of their ids: so a look begins with the oldest one that had not ended at the
+look before, and leaves out the rows that were told. If another server answers than before, such as
+a promoted standby, rows may be missing, and every value counts as changed.
 """
 
 import asyncio
@@ -14,95 +15,58 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from toolscript.errors import DatabaseUnavailableError
 from toolscript.postgres.database import Database
 from toolscript.postgres.database_connect import connect
 from toolscript.postgres.driver import Connection, driver
+from toolscript.postgres.schema import CATALOGUE
 
 log = logging.getLogger(__name__)
-POLL_S = 0.5
-"""How often the table is read if no notification comes."""
-RING_EVERY_S = 0.05
-"""At most so often the other gateways are notified: a notification in each transaction would
-halve how many there can be."""
+LOOK_S = 1.0
+"""How often the table is read if no notice comes."""
 KEPT_S = 3600.0
 """How long rows are kept. A gateway that has read none for half of that reads all values again."""
 TRIM_EVERY_S = 600.0
 _CHANNEL = "toolscript"
-MOST_CHANGES = 10_000
-"""Where more values have changed since the last look, every value counts as changed."""
 _TRIM = "delete from toolscript.feed where written_at < now() - make_interval(secs => $1)"
-_SNAPSHOT = """
-select pg_current_snapshot()::text, pg_postmaster_start_time()::text
+_NOW = """
+select pg_snapshot_xmin(pg_current_snapshot())::text, pg_postmaster_start_time()::text
 """
-# What this shows beyond the snapshot that was taken before it is told twice, and not left out.
 _READ = """
-select distinct store, name from toolscript.feed
-where catalogue = $1 and xid >= pg_snapshot_xmin($2::text::pg_snapshot)
-  and not pg_visible_in_snapshot(xid, $2::text::pg_snapshot) limit $3
+select id, store, name from toolscript.feed where catalogue = $1 and xid >= $2::text::xid8
 """
 Changed: TypeAlias = Callable[[frozenset[str] | None], Awaitable[object]]
 """Takes the names of values that have changed; None means that any of them may have."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """The transactions that had ended at one moment."""
+class _Look:
+    """One reading of the table."""
 
-    text: str
-    """As PostgreSQL writes it: ``xmin:xmax:xip``."""
+    oldest: str
+    """The id of the oldest transaction that had not ended."""
     server: str
     """When the server was started."""
-
-    @classmethod
-    async def taken(cls, connection: Connection) -> "_Snapshot":
-        text, server = await connection.fetchrow(_SNAPSHOT)
-        return cls(text, server)
-
-    @property
-    def xmin(self) -> int:
-        """The oldest transaction that had not ended."""
-        return int(self.text.partition(":")[0])
-
-    def precedes(self, later: "_Snapshot") -> bool:
-        """Whether both are of one server.
-
-        Another one, such as a standby that was promoted, or one that was restored, may lack the
-        newest transactions, and gives their ids to others.
-        """
-        return self.server == later.server and self.xmin <= later.xmin
+    rows: frozenset[tuple[int, str, str]]
+    """The changes since the look before, which may have had some of them: id, store, name."""
 
 
 class ChangeFeed:
-    """Reads the changes of one catalogue while it runs, on the database's loop.
+    """Reads the changes while it runs, on the database's loop.
 
     Args:
         database: Where the changes are.
-        catalogue: Whose changes are read.
-        direct_url: An address without a pooler before it, for notifications; None for none.
-        most: With so many changes at once every value counts as changed.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        catalogue: str,
-        direct_url: str | None = None,
-        most: int = MOST_CHANGES,
-    ) -> None:
-        self._most = most
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._catalogue = catalogue
-        self._direct_url = direct_url
         self._subscribers: defaultdict[str, list[Changed]] = defaultdict(list)
-        self._seen: _Snapshot | None = None
+        self._seen: _Look | None = None
         """What has been told."""
         self._read_at = self._trimmed_at = -math.inf
         self._wake: asyncio.Event | None = None
-        self._rung = False
-        self._ringing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Future[object] | None = None
 
     @property
@@ -122,19 +86,17 @@ class ChangeFeed:
 
         Raises `DatabaseUnavailableError`.
         """
-        self._seen = self._database.run(_Snapshot.taken)
+        self._seen = self._database.run(self._look)
         self._read_at = time.monotonic()
         self._task = self._database.submit(self._follow())
 
     async def _follow(self) -> None:
         self._wake = asyncio.Event()
-        listening = (
-            asyncio.create_task(self._listen(self._direct_url)) if self._direct_url else None
-        )
+        listening = asyncio.create_task(self._listen(self._wake))
         try:
             while True:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_S):
+                    async with asyncio.timeout(LOOK_S):
                         await self._wake.wait()
                 self._wake.clear()
                 try:
@@ -145,92 +107,62 @@ class ChangeFeed:
                     # A boundary: without this task the copies of all values would stay as they are.
                     log.exception("changes could not be read, and are read again")
         finally:
-            if listening is not None:
-                listening.cancel()
+            listening.cancel()
 
     async def _advance(self) -> None:
         """Reads what has changed since the last time, and tells the subscribers."""
-        snapshot, changes = await self._database.execute(self._look)
-        if changes is None:
+        seen, look = self._seen, await self._database.execute(self._look)
+        if seen is None or seen.server != look.server or self.age_s > KEPT_S / 2:
             for store in self._subscribers:
                 await self._tell(store, None)
         else:
             names: defaultdict[str, set[str]] = defaultdict(set)
-            for store, name in changes:
+            for _, store, name in look.rows - seen.rows:
                 names[store].add(name)
             for store, changed in names.items():
                 await self._tell(store, frozenset(changed))
-        self._seen, self._read_at = snapshot, time.monotonic()
+        self._seen, self._read_at = look, time.monotonic()
         if self._read_at - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = self._read_at
             await self._database.execute(lambda c: c.execute(_TRIM, KEPT_S))
 
-    async def _look(self, connection: Connection) -> tuple[_Snapshot, list[Any] | None]:
-        """Returns what has ended by now, and the changes in it; None if some may be gone.
-
-        Rows are gone after a while.
-        """
-        snapshot, seen = await _Snapshot.taken(connection), self._seen
-        if seen is None or not seen.precedes(snapshot) or self.age_s > KEPT_S / 2:
-            return snapshot, None
-        rows = await connection.fetch(_READ, self._catalogue, seen.text, self._most)
-        return snapshot, rows if len(rows) < self._most else None
+    async def _look(self, connection: Connection) -> _Look:
+        oldest, server = await connection.fetchrow(_NOW)
+        seen = self._seen
+        since = seen.oldest if seen and seen.server == server else oldest
+        rows = await connection.fetch(_READ, CATALOGUE, since)
+        return _Look(oldest, server, frozenset(map(tuple, rows)))
 
     async def _tell(self, store: str, names: frozenset[str] | None) -> None:
         for tell in self._subscribers.get(store, ()):
             await tell(names)
 
     async def add(self, connection: Connection, store: str, name: str) -> None:
-        """Adds a change to the transaction of a connection; the others hear of it soon after."""
+        """Adds a change to the transaction of a connection; the others hear of it at its end."""
         await connection.execute(
             "insert into toolscript.feed (catalogue, store, name) values ($1, $2, $3)",
-            *(self._catalogue, store, name),
+            *(CATALOGUE, store, name),
         )
-        if self._task is None:  # a command, which may end at once
-            await connection.execute(f"notify {_CHANNEL}")
-        else:
-            self._ring_soon()
+        await connection.execute(f"notify {_CHANNEL}")
 
-    def _ring_soon(self) -> None:
-        """Notifies the other gateways in a moment, once for all changes until then."""
-        if not self._rung:
-            self._rung = True
-            ringing = asyncio.create_task(self._ring())
-            self._ringing.add(ringing)
-            ringing.add_done_callback(self._ringing.discard)
-
-    async def _ring(self) -> None:
-        # A task from the beginning, and no timer that starts one: who closes the database cancels
-        # the tasks that there are.
-        await asyncio.sleep(RING_EVERY_S)
-        self._rung = False
-        with suppress(DatabaseUnavailableError):  # the others look by themselves
-            await self._database.execute(lambda c: c.execute(f"notify {_CHANNEL}"))
-
-    async def _listen(self, url: str) -> None:
-        """Wakes `_follow` at each notification; connects again whenever the connection is lost."""
+    async def _listen(self, wake: asyncio.Event) -> None:
+        """Wakes `_follow` at each notice; connects again whenever the connection is lost."""
         asyncpg = driver()
         while True:
-            try:
-                connection = await connect(url, timeout=2)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await asyncio.sleep(POLL_S)
-                continue
-            lost = asyncio.Event()
+            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                connection = await connect(self._database.url, timeout=2)
+                lost = asyncio.Event()
 
-            def on_loss(_: object, lost: asyncio.Event = lost) -> None:
-                lost.set()
+                def note_loss(_: object, lost: asyncio.Event = lost) -> None:
+                    lost.set()
 
-            connection.add_termination_listener(on_loss)
-            try:
-                await connection.add_listener(_CHANNEL, self._woken)
-                await lost.wait()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await asyncio.sleep(POLL_S)
-            finally:
-                connection.terminate()
+                def note_change(*_: object) -> None:
+                    wake.set()
 
-    def _woken(self, *_: object) -> None:
-        """Has `_follow` read at once. Called by the driver, with the notification."""
-        if self._wake is not None:
-            self._wake.set()
+                connection.add_termination_listener(note_loss)
+                try:
+                    await connection.add_listener(_CHANNEL, note_change)
+                    await lost.wait()
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(LOOK_S)

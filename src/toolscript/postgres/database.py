@@ -74,7 +74,7 @@ class Database:
     """
 
     def __init__(self, url: str, max_connections: int = MAX_CONNECTIONS) -> None:
-        self._url = url
+        self.url = url
         self.max_connections = max_connections
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="database", daemon=True)
@@ -225,7 +225,7 @@ class Database:
             """Every unit of work is a transaction, which leaves nothing to reset."""
 
         return await asyncpg.create_pool(
-            self._url,
+            self.url,
             connect=connect,
             min_size=0,
             max_size=self.max_connections,
@@ -263,7 +263,7 @@ class Database:
             raise DatabaseUnavailableError(self.unavailable) from None
 
     def _fail(self, error: Exception) -> None:
-        self.problem = redact(str(error) or type(error).__name__, (self._url,))
+        self.problem = redact(str(error) or type(error).__name__, (self.url,))
         self._failures += 1
         if self._failures >= MAX_FAILURES:
             self._failures, self._paused_until = 0, time.monotonic() + PAUSE_S

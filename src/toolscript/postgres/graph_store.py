@@ -23,6 +23,7 @@ from toolscript.graph.usage import UsageChange
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
+from toolscript.postgres.schema import CATALOGUE
 
 log = logging.getLogger(__name__)
 STORE = "graph"
@@ -77,15 +78,13 @@ class DatabaseGraphStore:
     Args:
         database: Where the graph is.
         feed: Tells of changes.
-        catalogue: The graphs of other catalogues are not seen.
     """
 
     adds_only = True
 
-    def __init__(self, database: Database, feed: ChangeFeed, catalogue: str) -> None:
+    def __init__(self, database: Database, feed: ChangeFeed) -> None:
         self._database = database
         self._feed = feed
-        self._catalogue = catalogue
         self._replica = secrets.token_hex(8)
         """Tells the events of this process, whose graph has them already, from those of others."""
         self._position: int | None = None
@@ -144,7 +143,7 @@ class DatabaseGraphStore:
         clears = any(each.whole for each in learned)
         if not clears:
             await connection.execute(_NOT_DURABLE)
-        await connection.execute(_INSERT, self._catalogue, self._replica, encoded(learned))
+        await connection.execute(_INSERT, CATALOGUE, self._replica, encoded(learned))
         await self._feed.add(connection, STORE, _ALL if clears else self._replica)
 
     async def _read(self, connection: Connection) -> tuple[int, bool, Learned]:
@@ -153,21 +152,21 @@ class DatabaseGraphStore:
         It is everything at first, and where single events are gone, or one has cleared the graph.
         """
         await connection.execute(_ONE_SNAPSHOT)
-        xmin, folded = await connection.fetchrow(_HORIZON, self._catalogue)
+        xmin, folded = await connection.fetchrow(_HORIZON, CATALOGUE)
         position = int(xmin)
         if self._position is not None and int(folded or 0) <= self._position:
-            rows = await connection.fetch(_NEWS, self._catalogue, str(self._position), xmin)
+            rows = await connection.fetch(_NEWS, CATALOGUE, str(self._position), xmin)
             events = [(row["replica"], decoded(row["content"])) for row in rows]
             if not any(part.whole for _, event in events for part in event):
                 return position, False, total(e for who, e in events if who != self._replica)
-        contents = [await connection.fetchval(_FOLDED, self._catalogue)] if folded else []
-        rows = await connection.fetch(_ALL_EVENTS, self._catalogue, xmin, self._replica)
+        contents = [await connection.fetchval(_FOLDED, CATALOGUE)] if folded else []
+        rows = await connection.fetch(_ALL_EVENTS, CATALOGUE, xmin, self._replica)
         contents += [row["content"] for row in rows]
         return position, True, total(map(decoded, contents))
 
     def _fold(self) -> None:
         try:
-            self._database.run(lambda connection: fold(connection, self._catalogue))
+            self._database.run(lambda connection: fold(connection, CATALOGUE))
         except DatabaseUnavailableError as error:
             log.debug("the graph's events cannot be summed up now: %s", error)
 

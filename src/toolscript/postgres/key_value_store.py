@@ -17,6 +17,7 @@ from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection, Work
 from toolscript.postgres.row_lock import lock_row
+from toolscript.postgres.schema import CATALOGUE
 from toolscript.storage.base import LostRecordError
 
 log = logging.getLogger(__name__)
@@ -30,10 +31,6 @@ on conflict (catalogue, store, name) do update
 set content = excluded.content, version = record.version + 1, changed_at = clock_timestamp()
 returning version
 """
-_LOCK = "select pg_advisory_xact_lock(hashtextextended($1 || '/' || $2 || '/' || $3, 0))"
-"""Of a value that is locked for long. Not the row's own lock: that gives the transaction an id, and
-no gateway sees a change that came later than a transaction with an id that goes on, such as one
-that waits for a new token."""
 _DURABLE = "set local synchronous_commit = on"
 
 
@@ -63,28 +60,17 @@ class DatabaseRecords:
     Args:
         database: Where the values are.
         feed: Tells of changes.
-        catalogue: The values of other catalogues are not seen.
         store: The kind of the values.
         max_age_s: How old the copy may be; a value is not read from an older one. None for any age.
-        is_locked_long: Whether a lock may be held while something else is waited for. Such a lock
-            needs no right in the database; any other needs the right to write.
     """
 
-    def __init__(  # noqa: PLR0913 - as its stores differ
-        self,
-        database: Database,
-        feed: ChangeFeed,
-        catalogue: str,
-        store: str,
-        *,
-        max_age_s: float | None = None,
-        is_locked_long: bool = False,
+    def __init__(
+        self, database: Database, feed: ChangeFeed, store: str, *, max_age_s: float | None = None
     ) -> None:
         self._database = database
         self._feed = feed
-        self._key = catalogue, store
+        self._key = CATALOGUE, store
         self._max_age_s = max_age_s
-        self._is_locked_long = is_locked_long
         self._copy: dict[str, _Value] = {}
         self._is_loaded = self._is_loading = False
         self._guard = threading.Lock()
@@ -150,7 +136,7 @@ class DatabaseRecords:
             if timeout_s >= 0:
                 timeout_ms = max(1, round(timeout_s * 1000))
                 await connection.execute(f"set local lock_timeout = {timeout_ms}")
-            await self._lock(connection, name)
+            await lock_row(connection, self._key[1], name)
             rows = await connection.fetch(_READ, *self._key, [name])
             return next((_Value(row["version"], row["content"]) for row in rows), _ABSENT)
 
@@ -161,12 +147,6 @@ class DatabaseRecords:
             finally:
                 del self._locked[name]
         self._take(name, held.value)
-
-    async def _lock(self, connection: Connection, name: str) -> None:
-        if self._is_locked_long:
-            await connection.execute(_LOCK, *self._key, name)
-        else:
-            await lock_row(connection, *self._key, name)
 
     def _value(self, name: str) -> _Value | None:
         if name in self._locked:
@@ -183,7 +163,7 @@ class DatabaseRecords:
     def _write(self, name: str, content: bytes | None) -> None:
         async def write(connection: Connection) -> _Value:
             await connection.execute(_DURABLE)
-            await self._lock(connection, name)
+            await lock_row(connection, self._key[1], name)
             await self._feed.add(connection, self._key[1], name)
             version: int = await connection.fetchval(_WRITE, *self._key, name, content)
             return _Value(version, content)

@@ -22,6 +22,7 @@ from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
 from toolscript.postgres.event_loop_bridge import Signal
+from toolscript.postgres.schema import CATALOGUE
 from toolscript.types import ServerSpec
 from toolscript.version import __version__
 
@@ -108,7 +109,6 @@ class Leases:
     Args:
         database: Where the leases are.
         feed: Tells of new owners.
-        catalogue: Whose servers they are.
         url: The address at which the other replicas reach this one.
         replica: Stands for this process; made up where it is empty.
         ttl_s: How long a lease lasts that is not renewed.
@@ -119,7 +119,6 @@ class Leases:
         self,
         database: Database,
         feed: ChangeFeed,
-        catalogue: str,
         url: str,
         *,
         replica: str = "",
@@ -129,7 +128,6 @@ class Leases:
         self.replica = replica or secrets.token_hex(8)
         self._database = database
         self._feed = feed
-        self._catalogue = catalogue
         self._url = url
         self._ttl_s = ttl_s
         self._renew_s = renew_s
@@ -182,11 +180,6 @@ class Leases:
         return len(self._epochs)
 
     @property
-    def of_servers(self) -> dict[str, str]:
-        """By the name of a server, the name of its lease, where this replica holds it."""
-        return {name.rpartition("@")[0]: name for name in self._epochs}
-
-    @property
     def _epochs(self) -> Mapping[str, int]:
         holding = self._holding
         lasts = time.monotonic() < holding.until or self._is_cut_off
@@ -209,7 +202,7 @@ class Leases:
         epoch = self._holding.epochs.get(name)
         if epoch is None:
             return False
-        found = await connection.fetchval(_FENCE, self._catalogue, name, self.replica, epoch)
+        found = await connection.fetchval(_FENCE, CATALOGUE, name, self.replica, epoch)
         return found is not None
 
     def start(self) -> None:
@@ -226,9 +219,9 @@ class Leases:
         async def leave(connection: Connection) -> None:
             await connection.execute(
                 "delete from toolscript.replica where catalogue = $1 and id = $2",
-                *(self._catalogue, self.replica),
+                *(CATALOGUE, self.replica),
             )
-            await connection.fetch(_RELEASE, self._catalogue, self.replica, [])
+            await connection.fetch(_RELEASE, CATALOGUE, self.replica, [])
             await self._feed.add(connection, STORE, self.replica)
 
         try:
@@ -293,12 +286,12 @@ class Leases:
         mine = [n for n in self._names if n in kept or self._winner(n, is_live) == self.replica]
         if began < self._takes_over_at:
             rows = await self._database.execute(
-                lambda c: c.fetch(_OF_OTHERS, self._catalogue, self.replica)
+                lambda c: c.fetch(_OF_OTHERS, CATALOGUE, self.replica)
             )
             of_others = {row["name"] for row in rows}
             mine = [name for name in mine if name not in of_others]
         released = await self._database.execute(
-            lambda c: c.fetch(_RELEASE, self._catalogue, self.replica, mine)
+            lambda c: c.fetch(_RELEASE, CATALOGUE, self.replica, mine)
         )
         until = time.monotonic() + self._ttl_s
         epochs, owners = await self._database.execute(lambda c: self._take(c, mine, before))
@@ -337,22 +330,22 @@ class Leases:
         names = self._names
         is_new = await connection.fetchval(
             _REGISTER,
-            *(self._catalogue, self.replica, self._url, __version__, names, self._ttl_s),
+            *(CATALOGUE, self.replica, self._url, __version__, names, self._ttl_s),
         )
         if is_new:
             await self._feed.add(connection, STORE, self.replica)
-        await connection.execute(_FORGET, self._catalogue)
-        rows = await connection.fetch(_LIVE, self._catalogue)
+        await connection.execute(_FORGET, CATALOGUE)
+        rows = await connection.fetch(_LIVE, CATALOGUE)
         return {row["id"]: (row["url"], frozenset(row["servers"])) for row in rows}
 
     async def _take(
         self, connection: Connection, names: list[str], before: _Holding
     ) -> tuple[dict[str, int], dict[str, str]]:
-        rows = await connection.fetch(_TAKE, self._catalogue, self.replica, names, self._ttl_s)
+        rows = await connection.fetch(_TAKE, CATALOGUE, self.replica, names, self._ttl_s)
         epochs = {row["name"]: row["epoch"] for row in rows}
         if any(before.epochs.get(name) != epoch for name, epoch in epochs.items()):
             await self._feed.add(connection, STORE, self.replica)
-        held = await connection.fetch(_HELD, self._catalogue)
+        held = await connection.fetch(_HELD, CATALOGUE)
         return epochs, {row["name"]: row["replica"] for row in held}
 
     def _winner(self, name: str, live: Mapping[str, tuple[str, frozenset[str]]]) -> str:

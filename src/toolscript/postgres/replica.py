@@ -15,25 +15,18 @@ class DatabaseReplication:
     Args:
         database: The replicas share it.
         feed: Tells of changes.
-        catalogue: The name of the catalogue.
         key: Seals requests between replicas.
         replica: Stands for this process.
         url: The address at which the other replicas reach this one.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what `SharedStores` has
-        self,
-        database: Database,
-        feed: ChangeFeed,
-        catalogue: str,
-        key: SecretKey,
-        replica: str,
-        url: str,
+    def __init__(
+        self, database: Database, feed: ChangeFeed, key: SecretKey, replica: str, url: str
     ) -> None:
         self.replica = replica
-        self.leases = leases = Leases(database, feed, catalogue, url, replica=replica)
+        self.leases = leases = Leases(database, feed, url, replica=replica)
         self.follow, self.owns, self.changed = leases.follow, leases.owns, leases.changed
-        entries = DatabaseCatalogue(database, feed, catalogue, leases)
+        entries = DatabaseCatalogue(database, feed, leases)
         self.load, self.save = entries.load, entries.save
         self.news, self.report_stale = entries.news, entries.report_stale
         self.forward = Forwarder(leases, key).forward

@@ -12,6 +12,8 @@ from toolscript.postgres.driver import Connection
 
 NAME = "toolscript"
 """The PostgreSQL schema that holds every table."""
+CATALOGUE = "default"
+"""The value of the column ``catalogue``: rows with another one are not seen."""
 _LOCK = 0x746F6F6C  # "tool", for pg_advisory_xact_lock
 
 

@@ -28,28 +28,21 @@ class SharedStores:
 
     Args:
         url: The address of the database.
-        catalogue: The name of the catalogue: nothing is shared with other ones.
         key: Seals logins.
-        direct_url: The address without a pooler, for notifications.
     """
 
-    def __init__(
-        self, url: str, catalogue: str, key: SecretKey, direct_url: str | None = None
-    ) -> None:
+    def __init__(self, url: str, key: SecretKey) -> None:
         self.database = Database(url)
-        self.catalogue = catalogue
         self.key = key
-        self.feed = ChangeFeed(self.database, catalogue, direct_url or url)
+        self.feed = ChangeFeed(self.database)
         self.replication: DatabaseReplication | None = None
         """None before `join`."""
-        self._stores: dict[str, DatabaseRecords] = {}
-        for store in ("pins", "answers"):
-            self._stores[store] = DatabaseRecords(self.database, self.feed, catalogue, store)
-        self._stores["logins"] = DatabaseRecords(
-            self.database, self.feed, catalogue, "logins", is_locked_long=True
-        )
+        self._stores = {
+            store: DatabaseRecords(self.database, self.feed, store)
+            for store in ("pins", "answers", "logins")
+        }
         self._stores["tokens"] = DatabaseRecords(
-            self.database, self.feed, catalogue, "tokens", max_age_s=STALE_TOKENS_S
+            self.database, self.feed, "tokens", max_age_s=STALE_TOKENS_S
         )
 
     def records(self, store: str) -> Records:
@@ -64,7 +57,7 @@ class SharedStores:
     @property
     def graph(self) -> DatabaseGraphStore:
         """See `Stores`."""
-        return DatabaseGraphStore(self.database, self.feed, self.catalogue)
+        return DatabaseGraphStore(self.database, self.feed)
 
     def vectors(self, servers: str = "", *, is_fallback: bool = False) -> DatabaseVectorCache:
         """See `Stores`. One cache has the vectors of every text, of all servers and models."""
@@ -74,7 +67,7 @@ class SharedStores:
     @property
     def activity(self) -> DatabaseActivityStore:
         """See `Stores`."""
-        return DatabaseActivityStore(self.database, self.catalogue)
+        return DatabaseActivityStore(self.database)
 
     def join(self, url: str) -> None:
         """See `Stores`. Servers are owned once an application follows them."""
@@ -83,7 +76,7 @@ class SharedStores:
             records.load()
         self.logins.seal_again()
         self.replication = DatabaseReplication(
-            self.database, self.feed, self.catalogue, self.key, secrets.token_hex(8), url
+            self.database, self.feed, self.key, secrets.token_hex(8), url
         )
         self.replication.leases.start()
 
@@ -113,11 +106,7 @@ def open_stores(settings: Settings) -> SharedStores:
             "TOOLSCRIPT_SECRET_KEY is not set: with TOOLSCRIPT_DATABASE it seals the logins; "
             "give all gateways the same, as from: openssl rand -base64 32"
         )
-    stores = SharedStores(
-        settings.database.url or "",
-        settings.database.catalogue,
-        SecretKey(key, settings.server.secret_key_previous),
-        settings.database.direct_url,
-    )
+    sealing = SecretKey(key, settings.server.secret_key_previous)
+    stores = SharedStores(settings.database.url or "", sealing)
     stores.database.open()
     return stores

@@ -74,13 +74,6 @@ securityContext:
 - name: TOOLSCRIPT_DATABASE
   valueFrom:
     secretKeyRef: { name: {{ $secret | quote }}, key: {{ .Values.database.urlKey | quote }} }
-{{- with .Values.database.directUrlKey }}
-- name: TOOLSCRIPT_DATABASE_DIRECT
-  valueFrom:
-    secretKeyRef: { name: {{ $secret | quote }}, key: {{ . | quote }} }
-{{- end }}
-- name: TOOLSCRIPT_CATALOGUE
-  value: {{ .Values.database.catalogue | quote }}
 - name: TOOLSCRIPT_SECRET_KEY
   valueFrom:
     secretKeyRef: { name: {{ $seal | quote }}, key: {{ .Values.secretKey.key | quote }} }
