@@ -263,7 +263,7 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
     found: bool,
 ) -> None:
     """search:degraded, model:bundled"""
-    place.environ["TOOLSCRIPT_SEARCH_MODEL"] = str(place.home / "gone")
+    place.environ["TOOLSCRIPT_SEARCH_MODEL"] = "ollama://127.0.0.1:9/gone"
     place.environ["TOOLSCRIPT_SEARCH_FALLBACK"] = fallback
 
     async def ask(app: App) -> tuple[list[SearchResult], dict[str, Any]]:
@@ -274,12 +274,12 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
     with caplog.at_level(logging.WARNING):
         results, stats = place.use(ask)
     assert all(len(result.degraded) == 1 for result in results)
-    assert all(str(place.home / "gone") in result.degraded[0] for result in results)
+    assert all("127.0.0.1:9" in result.degraded[0] for result in results)
     assert stats["signals"] == signals
     assert stats["degraded"] in results[0].degraded[0]
     assert bool(results[0].hits) is found
     assert results[1].hits[0].document.id == "filesystem__read_file"
-    assert len([r for r in caplog.records if "gone" in r.getMessage()]) == 1
+    assert len([r for r in caplog.records if "127.0.0.1:9" in r.getMessage()]) == 1
 
 
 @pytest.mark.requirement("model:select")

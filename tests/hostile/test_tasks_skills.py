@@ -79,7 +79,7 @@ def test_h1_a_file_that_cannot_be_read_costs_no_server_and_no_other_skill(
     for number, text in enumerate([*TAGS, "*x", f"x\n{MERGES}", "[" * 9000]):
         put(folder, f"bad{number}", front(text))
     until(lambda: len(now.app.skills().report().problems) == len(TAGS) + 3, "each is a problem")
-    assert names(now) == ["good"]
+    assert names(now) == ["good", "toolscript"]
     arguments: dict[str, Any] = {}
     assert now.portal.call(now.app.call, "files__read_file", arguments)
     put(folder, "later", GOOD.replace("good", "later"))
@@ -187,7 +187,7 @@ def test_l10_a_hard_link_is_neither_listed_nor_read(now: Running, folder: Path) 
         ["alone.md", "linked.txt"], now.app.skills().report().problems, strict=True
     ):
         assert f"{name}' has another name elsewhere (a hard link); it is not read" in problem
-    assert names(now) == ["good"]
+    assert names(now) == ["good", "toolscript"]
     with pytest.raises(SkillError, match="hard link"):
         now.portal.call(now.app.skills().read, "good", "linked.txt")
     assert [found.path for found in ConfinedReader(folder).walk().files] == ["good/SKILL.md"]
@@ -208,7 +208,7 @@ def test_l11_a_skill_called_after_its_file_has_a_name_that_can_be_shown(
     url = cli.start_gateway()
     until(lambda: fetch(url, "/skills")[1]["ready"], "they are indexed")
     listed = fetch(url, "/skills")[1]["skills"]
-    assert [each["name"] for each in listed] == ["evil [31mgnp.exe.md", "good"]
+    assert [each["name"] for each in listed] == ["evil [31mgnp.exe.md", "good", "toolscript"]
     _, found = fetch(url, "/skills/search", {"q": "cut the hedge"})
     _, page = fetch(url, "/skills/read", {"name": "evil [31mgnp.exe.md"})
     assert page["text"] == "Cut the hedge in June."

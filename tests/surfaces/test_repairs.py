@@ -1,6 +1,7 @@
 """Repairs of tools hold at every door: the new name and texts are seen, the old name is called."""
 
 import json
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ def test_mcp_lists_and_calls_it_in_both_protocols(place: Place, mode: Mode) -> N
         found = await client.call_tool(
             "search_tools", {"query": "add note: puts a memo on the board"}
         )
-        assert "s__add_note(mark: string" in str(found.content)
+        assert re.search(r"s__add_note \.\d\d \(mark", str(found.content))
         arguments = {"tool": "s:add_note", "arguments": {"mark": "one"}}
         await client.call_tool("read_tool", arguments)
 

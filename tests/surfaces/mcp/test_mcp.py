@@ -249,13 +249,16 @@ def test_a_model_reads_a_line_for_each_tool(url: str, mode: Mode) -> None:
         verdict, first, *others = await read(client, "add")
         assert verdict == "fit: good"
         assert first == "mail__add 1.00 (a: number, b: number) [call_tool] Add two numbers"
-        scores = [float(line.split()[1]) for line in others if "[" in line]
+        scores = [float(line.split()[1]) for line in others if "_tool]" in line]
         assert scores == sorted(scores, reverse=True)
         verdict, *others = await read(client, "zxqv blorp")
         assert verdict.startswith("fit: none. No tool here surely does that.")
         assert verdict.endswith(" Nearest:")
-        assert [line.split()[1] for line in others if "[" in line] == [".00"] * 8
-        assert len([line for line in await read(client, "read file", limit=1) if "[" in line]) == 1
+        assert [line.split()[1] for line in others if "_tool]" in line] == [".00"] * 8
+        assert (
+            len([line for line in await read(client, "read file", limit=1) if "_tool]" in line])
+            == 1
+        )
 
     talk(f"{url}/mcp/search", work, mode)
 

@@ -50,7 +50,8 @@ async def check_search(client: Client) -> None:
         assert len(rows) == 10
         scores = [score for _, score in rows]
         assert scores == sorted(scores, reverse=True)
-        assert verdict.startswith("fit: none" if max(scores) < 0.35 else "fit: ")
+        waiting = verdict.startswith("fit: not known yet")  # the tools are not embedded yet
+        assert waiting or verdict.startswith("fit: none" if max(scores) < 0.35 else "fit: ")
     result = await client.call_tool("search_tools", {"query": QUERY, "detail": True})
     assert len(json.loads(str(getattr(result.content[0], "text", ""))).get("tools")) == 10
 

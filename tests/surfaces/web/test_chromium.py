@@ -17,7 +17,6 @@ from tests.surfaces.web.chromium import (
     axe_problems,
     launched,
     overflow,
-    tab_to,
 )
 from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
 
@@ -208,24 +207,6 @@ def test_the_outcome_of_a_call_is_seen_on_a_narrow_screen(browser: Chromium) -> 
         outcome = page.locator("tbody tr").first.locator("td").nth(1)
         assert outcome.inner_text() == "ok"
         expect(outcome).to_be_in_viewport(ratio=1)
-
-
-def test_arguments_stay_open_while_calls_appear(site: tuple[Cli, Chromium]) -> None:
-    cli, browser = site
-    with browser.page("/ui/activity") as page:
-        row = page.locator("tbody tr", has_text="found with")
-        seen = page.locator("tbody tr").count()
-        tab_to(page, row.locator("summary"))
-        page.keyboard.press("Enter")
-        expect(row.locator("pre")).to_have_text('{"path":"a <b>folder</b>"}')
-        assert axe_problems(page) == []
-        assert cli("call", "files__read_file", "{}").returncode == 0
-        expect(page.locator("tbody tr")).to_have_count(seen + 1)
-        expect(row.locator("pre")).to_be_visible()
-        expect(row.locator("summary")).to_be_focused()
-        row.get_by_role("link", name="list the files of a directory").click()
-        expect(page.locator("#q")).to_have_value("list the files of a directory")
-        expect(page.locator(".hit .name").first).to_have_text("list_directory")
 
 
 def test_a_definition_is_approved_with_a_key(browser: Chromium) -> None:
