@@ -86,11 +86,6 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "public_url": ("https://a", "https://b", "https://b"),
     "tls_cert": (Path("/a"), "/b", Path("/b")),
     "tls_key": (Path("/a"), "/b", Path("/b")),
-    "issuer": ("https://a", "https://b", "https://b"),
-    "issuer_client_id": ("a", "b", "b"),
-    "issuer_client_secret": ("a", "b", "b"),
-    "issuer_claim": ("roles", "email", "email"),
-    "issuer_profiles": ("a=b", "c=d", "c=d"),
 }
 
 

@@ -8,6 +8,7 @@ code, or make a token.
 import json
 import time
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -22,11 +23,11 @@ from jwt.utils import base64url_encode
 from tests.servers.oidc import CLIENT, SECRET, Provider, oidc_provider
 from tests.support import create_token
 from tests.surfaces.oauth_flow import CHALLENGE, VERIFIER, Flow, led, oauth_gateway
-from tests.surfaces.oidc_flow import KEY, RETURN, Visit, settings_for, visit
+from tests.surfaces.oidc_flow import KEY, RETURN, Visit, issuer_for, visit
 from tests.surfaces.web.browser import Answer
 from toolscript.config.access_tokens import TokenStore
+from toolscript.config.issuer import Issuer, issuer_of
 from toolscript.config.secret_key import SecretKey
-from toolscript.config.settings import load_settings
 from toolscript.errors import DeniedError
 from toolscript.surfaces.server.authorization_server import OAuthServer
 from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments
@@ -38,7 +39,9 @@ MARKUP = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def flow(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Generator[Flow]:
-    with oauth_gateway(tmp_path_factory.mktemp("company"), **settings_for(provider)) as flow:
+    with oauth_gateway(
+        tmp_path_factory.mktemp("company"), issuer_for(provider), TOOLSCRIPT_SECRET_KEY=KEY
+    ) as flow:
         yield flow
 
 
@@ -461,10 +464,16 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def named(provider: Provider, **changes: str) -> OidcClient:
+def issuer_in_file(provider: Provider, **changes: Any) -> Issuer:
+    issuer = issuer_of(Path("servers.json"), {"issuer": issuer_for(provider, **changes)}, {})
+    assert issuer is not None
+    return issuer
+
+
+def named(provider: Provider, **changes: Any) -> OidcClient:
     """The provider as a gateway sees it that has just begun."""
-    settings = load_settings({}, settings_for(provider, **changes))
-    return OidcClient(settings, "http://127.0.0.1:1", ["reader", "mailer"])
+    issuer = issuer_in_file(provider, **changes)
+    return OidcClient(issuer, Path(), "http://127.0.0.1:1", ["reader", "mailer"])
 
 
 @pytest.mark.requirement("http:oidc")
@@ -482,11 +491,10 @@ def test_an_address_counts_only_if_the_provider_has_verified_it(
     verified: object, provider: Provider
 ) -> None:
     """Anybody may write another person's address into an account of one's own."""
-    pairs = "anna@corp.example=mailer"
-    settings = {"TOOLSCRIPT_ISSUER_CLAIM": "email", "TOOLSCRIPT_ISSUER_PROFILES": pairs}
+    changes = {"claim": "email", "profiles": {"anna@corp.example": "mailer"}}
 
     async def log_in(claims: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-        one = named(provider, **settings)
+        one = named(provider, **changes)
         url, way = await one.begin("")
         asked = {name: value[0] for name, value in parse_qs(urlsplit(url).query).items()}
         code = provider.grant(asked, claims=claims)
@@ -499,18 +507,17 @@ def test_an_address_counts_only_if_the_provider_has_verified_it(
 
 @pytest.mark.requirement("http:oidc")
 def test_a_secret_that_the_provider_quotes_is_not_shown(provider: Provider) -> None:
-    """Neither is it in the representation of the settings, which a log may have."""
-    changes = {"TOOLSCRIPT_ISSUER_CLIENT_SECRET": f"{SECRET}x"}
+    """Neither is it in the representation of the configuration, which a log may have."""
 
     async def log_in() -> None:
-        one = named(provider, **changes)
+        one = named(provider, clientSecret=f"{SECRET}x")
         _, way = await one.begin("")
         await one.finish(way, [("code", "x"), ("state", way.state), ("iss", provider.url)])
 
     with pytest.raises(DeniedError, match="invalid_client") as refused:
         anyio.run(log_in)
     assert SECRET not in str(refused.value)
-    assert SECRET not in repr(load_settings({}, settings_for(provider)))
+    assert SECRET not in repr(issuer_in_file(provider))
 
 
 def test_no_log_has_a_secret(flow: Flow) -> None:

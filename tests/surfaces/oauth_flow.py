@@ -136,14 +136,17 @@ def led(answer: Answer) -> dict[str, str]:
 
 
 @contextmanager
-def oauth_gateway(home: Path, **env: str) -> Generator[Flow]:
-    """A gateway with clients that may log in, and one that has registered."""
+def oauth_gateway(home: Path, issuer: Any = None, **env: str) -> Generator[Flow]:
+    """A gateway with clients that may log in, and one that has registered.
+
+    ``issuer`` logs in people in the owner's place.
+    """
     patience = {"TOOLSCRIPT_APPROVAL_TIMEOUT": "0.2"}
     cli, scripted = Cli(home, {**FUZZY, **patience, **env}), Scripted(home)
     path = cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL, DELETE))
     written = json.loads(path.read_text("utf-8"))
     written["profiles"] = {"reader": ["files"], "mailer": ["mail"]}
-    path.write_text(json.dumps(written), "utf-8")
+    path.write_text(json.dumps(written | ({"issuer": issuer} if issuer else {})), "utf-8")
     url = cli.start_gateway("--oauth")
     try:
         flow = Flow(cli, url, Browser(url).log_in(cli), Browser(url))

@@ -12,14 +12,13 @@ RETURN = "/ui/authorize/return"
 KEY = "k" * 32
 
 
-def settings_for(provider: Provider, **changes: str) -> dict[str, str]:
-    """The variables that name a provider, with ``changes``."""
+def issuer_for(provider: Provider, **changes: Any) -> dict[str, Any]:
+    """The object of a configuration that names a provider, with ``changes``."""
     return {
-        "TOOLSCRIPT_ISSUER": provider.url,
-        "TOOLSCRIPT_ISSUER_CLIENT_ID": CLIENT,
-        "TOOLSCRIPT_ISSUER_CLIENT_SECRET": SECRET,
-        "TOOLSCRIPT_ISSUER_PROFILES": "engineering=reader, support=mailer",
-        "TOOLSCRIPT_SECRET_KEY": KEY,
+        "url": provider.url,
+        "clientId": CLIENT,
+        "clientSecret": SECRET,
+        "profiles": {"engineering": "reader", "support": ["mailer"]},
         **changes,
     }
 

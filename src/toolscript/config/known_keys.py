@@ -53,7 +53,7 @@ UNREAD_KEYS = {
 """Keys of other clients that change how a server works, each with the consequence of its not being
 read."""
 
-TOP_LEVEL_KEYS = (*SECTIONS, "skills", "permissions", "profiles")
+TOP_LEVEL_KEYS = (*SECTIONS, "skills", "permissions", "profiles", "issuer")
 SERVER_KEYS = (
     *("command", "args", "env", "envFile", "env_vars", "cwd"),
     *(*URL_KEYS, "headers", "bearer_token_env_var", "env_http_headers", "oauth"),

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from toolscript.config.file_parser import parsed
 from toolscript.config.foreign_entries import describe_unread
+from toolscript.config.issuer import Issuer, issuer_of
 from toolscript.config.known_keys import TOP_LEVEL_KEYS, listed, misspelt, unknown
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
@@ -75,6 +76,8 @@ class Config:
     """The rules of each file, those of its servers' entries included."""
     profiles: Mapping[str, PermissionProfile] = field(default_factory=dict[str, PermissionProfile])
     """Further limits by name; a caller or a token chooses them."""
+    issuer: Issuer | None = None
+    """The provider that logs people in; None if the user's own file names none."""
     key_problems: tuple[str, ...] = ()
     """Mistakes in keys beside the section of servers, one line for each file."""
     refused: str = ""
@@ -164,6 +167,7 @@ def _merge(project: Config, user: Config) -> Config:
             },
             **user.profiles,
         },
+        issuer=user.issuer,
         key_problems=project.key_problems + user.key_problems,
     )
 
@@ -194,7 +198,8 @@ def config_of(
         path: The file.
         data: Its content.
         environ: The variables that entries may refer to.
-        base: The folder in which servers run; None leaves that to the process.
+        base: The folder in which a project's servers run; None for the user's own file, which
+            leaves that to the process.
         version: Returns the version of a stored secret.
     """
     servers: list[ServerSpec] = []
@@ -222,6 +227,8 @@ def config_of(
     if mistake := misspelt(document, _RULES, TOP_LEVEL_KEYS):
         raise ConfigSyntaxError(encodable(f"{path}: {mistake}"))
     mistake = misspelt(document, TOP_LEVEL_KEYS)
+    if base is not None and "issuer" in document:
+        mistake = "issuer counts in your own file alone, so this one is not read"
     lines = (encodable(f"{path}: {mistake}"),) if mistake else ()
     running = [spec.name for spec in servers if not spec.disabled]
     config = Config(
@@ -231,6 +238,7 @@ def config_of(
         {name: (*map(encodable, notes[name]),) for name in running} | own,
         permissions=((*_permissions(path, document), *rules),),
         profiles=_profiles(path, document),
+        issuer=issuer_of(path, document, environ) if base is None else None,
         key_problems=lines,
     )
     try:

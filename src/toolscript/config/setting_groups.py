@@ -338,38 +338,6 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IssuerSettings:
-    """A company's OpenID provider."""
-
-    url: str | None = _setting(
-        None,
-        "OpenID provider that logs people in for --oauth, in the owner's place.",
-        "TOOLSCRIPT_ISSUER",
-        schemes=_HTTP,
-        name="issuer",
-    )
-    client_id: str | None = _setting(
-        None, "The gateway's id there.", "TOOLSCRIPT_ISSUER_CLIENT_ID", name="issuer_client_id"
-    )
-    client_secret: str | None = _setting(
-        None,
-        "The gateway's client secret there, or the name of a stored one: ${secret:NAME}.",
-        "TOOLSCRIPT_ISSUER_CLIENT_SECRET",
-        secret=True,
-        name="issuer_client_secret",
-    )
-    claim: str = _setting(
-        "groups", "Claim with a person's groups.", "TOOLSCRIPT_ISSUER_CLAIM", name="issuer_claim"
-    )
-    profiles: str | None = _setting(
-        None,
-        "Groups and the profiles they may use, such as engineering=developer,support=reader.",
-        "TOOLSCRIPT_ISSUER_PROFILES",
-        name="issuer_profiles",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSettings:
     """The database that several gateways share."""
 

@@ -17,7 +17,6 @@ from toolscript.config.setting_groups import (
     DatabaseSettings,
     EmbeddingSettings,
     GatewaySettings,
-    IssuerSettings,
     LlmSettings,
     PathSettings,
     SearchSettings,
@@ -129,8 +128,6 @@ class Settings:
     """The language model of ``toolscript ask``."""
     server: ServerSettings
     """The address, the log and the keys of a gateway."""
-    issuer: IssuerSettings
-    """The provider that logs people in."""
     database: DatabaseSettings
     """The database that several gateways share."""
 

@@ -2,22 +2,24 @@
 
 import json
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from tests.servers.oidc import SECRET, Provider
-from tests.support import Cli, fetch, until
+from tests.support import Cli, fetch, trust, until
 from tests.surfaces.oauth_flow import Flow, led, oauth_gateway
-from tests.surfaces.oidc_flow import settings_for, visit
+from tests.surfaces.oidc_flow import KEY, issuer_for, visit
 
 from toolscript.config.secret_store import SecretStore
+from toolscript.config.servers import load_config
 
 
 @pytest.fixture(scope="module")
 def flow(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Generator[Flow]:
     home = tmp_path_factory.mktemp("company")
     SecretStore(home / ".toolscript").set("company", SECRET)
-    secret = {"TOOLSCRIPT_ISSUER_CLIENT_SECRET": "${secret:company}"}
-    with oauth_gateway(home, **settings_for(provider, **secret)) as flow:
+    issuer = issuer_for(provider, clientSecret="${secret:company}")
+    with oauth_gateway(home, issuer, TOOLSCRIPT_SECRET_KEY=KEY) as flow:
         yield flow
 
 
@@ -121,29 +123,44 @@ def test_a_long_request_is_refused_before_the_log_in(flow: Flow) -> None:
 
 @pytest.mark.requirement("http:oidc")
 @pytest.mark.parametrize(
-    ("env", "why"),
+    ("change", "why"),
     [
-        ({"TOOLSCRIPT_ISSUER": "http://login.example.com"}, "needs https"),
-        ({"TOOLSCRIPT_ISSUER_CLIENT_ID": ""}, "TOOLSCRIPT_ISSUER_CLIENT_ID"),
-        ({"TOOLSCRIPT_ISSUER_PROFILES": ""}, "TOOLSCRIPT_ISSUER_PROFILES"),
-        ({"TOOLSCRIPT_ISSUER_PROFILES": "engineering"}, "engineering=developer"),
-        ({"TOOLSCRIPT_ISSUER_PROFILES": "a=reader,b="}, "TOOLSCRIPT_ISSUER_PROFILES"),
-        ({"TOOLSCRIPT_ISSUER_PROFILES": "a=missing"}, "no profile is called 'missing'"),
-        ({"TOOLSCRIPT_ISSUER_CLIENT_SECRET": "${secret:x}"}, "toolscript secret set x"),
-        ({"TOOLSCRIPT_OAUTH": ""}, "for --oauth"),
+        ({"url": "http://login.example.com"}, "needs https"),
+        ({"clientId": ""}, "at `$.clientId`; write it like {"),
+        ({"clientId": None}, "at `$.clientId`"),
+        ({"clientID": "x"}, "unknown field `clientID`"),
+        ({"profiles": {}}, "at `$.profiles`"),
+        ({"profiles": "a=reader"}, "at `$.profiles`"),
+        ({"profiles": {"a": "missing"}}, "no profile is called 'missing'"),
+        ({"clientSecret": "${secret:x}"}, "toolscript secret set x"),
+        ({"clientSecret": "${UNSET_HERE}"}, "issuer: "),
     ],
 )
-def test_settings_that_do_not_fit_are_named(
-    env: dict[str, str], why: str, cli: Cli, provider: Provider
+def test_an_issuer_that_does_not_fit_is_told_of(
+    change: dict[str, Any], why: str, cli: Cli, provider: Provider
 ) -> None:
-    path = cli.configure()
-    path.write_text(json.dumps({"mcpServers": {}, "profiles": {"reader": ["files"]}}), "utf-8")
-    given = settings_for(provider, TOOLSCRIPT_OAUTH="1", TOOLSCRIPT_ISSUER_PROFILES="a=reader")
-    done = cli("gateway", "start", "--port", "0", env=given | env)
+    given = {**issuer_for(provider, profiles={"a": "reader"}), **change}
+    document = {"mcpServers": {}, "profiles": {"reader": ["files"]}, "issuer": given}
+    cli.configure().write_text(json.dumps(document), "utf-8")
+    done = cli("gateway", "start", "--port", "0", "--oauth")
     assert done.returncode == 2
     assert why in done.stderr
     assert SECRET not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.requirement("http:oidc")
+def test_a_project_names_no_issuer(cli: Cli, provider: Provider) -> None:
+    """Else a repository could say who may use the owner's tools."""
+    cli.configure()
+    project = cli.home / "work" / ".toolscript.json"
+    project.parent.mkdir()
+    project.write_text(json.dumps({"mcpServers": {}, "issuer": issuer_for(provider)}), "utf-8")
+    trusted = trust(cli.home / ".toolscript", project)
+    found = load_config(None, project.parent, {"HOME": str(cli.home)}, trusted)
+    assert found.issuer is None
+    [line] = found.key_problems
+    assert "issuer counts in your own file alone" in line
 
 
 @pytest.mark.requirement("http:oidc")

@@ -54,15 +54,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Chrom
     with real_provider(f"{url}/ui/authorize/return", home) as issuer, launched() as engine:
         settings = {
             "TOOLSCRIPT_PORT": str(port),
-            "TOOLSCRIPT_ISSUER": issuer,
-            "TOOLSCRIPT_ISSUER_CLIENT_ID": CLIENT,
-            "TOOLSCRIPT_ISSUER_CLIENT_SECRET": SECRET,
-            "TOOLSCRIPT_ISSUER_PROFILES": "engineering=reader,support=mailer",
         }
         cli, scripted = Cli(home, {**FUZZY, **settings}), Scripted(home)
         path = cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
         written = json.loads(path.read_text("utf-8"))
         written["profiles"] = {"reader": ["files"], "mailer": ["mail"]}
+        written["issuer"] = {
+            "url": issuer,
+            "clientId": CLIENT,
+            "clientSecret": SECRET,
+            "profiles": {"engineering": "reader", "support": "mailer"},
+        }
         path.write_text(json.dumps(written), "utf-8")
         done = cli("gateway", "start", "--oauth")
         assert done.returncode == 0, done.stderr

@@ -180,17 +180,17 @@ def _oauth_server(
 ) -> OAuthServer | None:
     """Returns the server at which clients log in, with its provider; None if they cannot."""
     if not settings.server.oauth:
-        if settings.issuer.url:
-            raise ConfigError("TOOLSCRIPT_ISSUER logs in people for --oauth, which is not given")
         return None
     if not address:
         raise ConfigError("--oauth needs TOOLSCRIPT_PUBLIC_URL, the address for browsers")
     key = oauth_key(settings.server, settings.paths.data_dir, config.key)
     server = OAuthServer(address, key, tokens, documents)
-    if settings.issuer.url:
+    if config.issuer is not None:
         from toolscript.surfaces.server.oidc_client import OidcClient  # noqa: PLC0415 - few need it
 
-        server.provider = OidcClient(settings, server.issuer, config.profiles)
+        server.provider = OidcClient(
+            config.issuer, settings.paths.data_dir, server.issuer, config.profiles
+        )
     return server
 
 

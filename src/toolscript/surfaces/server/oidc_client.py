@@ -9,6 +9,7 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote_plus, urlencode
@@ -18,9 +19,9 @@ import httpx2
 import jwt
 import msgspec
 
+from toolscript.config.issuer import Issuer
 from toolscript.config.permission_rules import check_profile
 from toolscript.config.secret_store import SecretStore
-from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError, DeniedError
 from toolscript.surfaces.server.oauth_client_metadata import is_loopback
 from toolscript.surfaces.server.page_sessions import LOG_IN_S, RETURN, PendingLogIn
@@ -53,28 +54,26 @@ class OidcClient:
     """Asks a company's provider who a person is, and in which groups.
 
     Args:
-        settings: The values of all options.
+        issuer: The provider.
+        data_dir: The folder that has the stored secrets.
         gateway: The gateway's address for others, without a slash at its end.
         profiles: The names of the configuration's profiles.
 
     Raises:
-        ConfigError: A setting is missing, or cannot be used.
+        ConfigError: The provider's address or secret cannot be used.
         UnknownNameError: A group has a profile that the configuration lacks.
     """
 
-    def __init__(self, settings: Settings, gateway: str, profiles: Collection[str]) -> None:
-        own = settings.issuer
-        self._issuer, self._client_id = own.url or "", own.client_id or ""
-        pairs = [each.strip().rpartition("=")[::2] for each in (own.profiles or "").split(",")]
-        if not (_is_safe(self._issuer) and self._client_id and all(map(all, pairs))):
-            raise ConfigError(
-                f"TOOLSCRIPT_ISSUER={self._issuer} needs https, TOOLSCRIPT_ISSUER_CLIENT_ID, and "
-                "TOOLSCRIPT_ISSUER_PROFILES, such as engineering=developer,support=reader"
-            )
-        for _, profile in pairs:
+    def __init__(
+        self, issuer: Issuer, data_dir: Path, gateway: str, profiles: Collection[str]
+    ) -> None:
+        self._issuer, self._client_id, self._claim = issuer.url, issuer.client_id, issuer.claim
+        if not _is_safe(issuer.url):
+            raise ConfigError(f"issuer.url {issuer.url} is not safe; it needs https")
+        self._profiles = {group: issuer.profiles_of(group) for group in issuer.profiles}
+        for profile in chain.from_iterable(self._profiles.values()):
             check_profile(profile, profiles)
-        self._profiles, self._claim = pairs, own.claim
-        self._secret = _read_secret(own.client_secret, settings.paths.data_dir)
+        self._secret = _read_secret(issuer.client_secret, data_dir)
         self._redirect_uri = gateway + RETURN
         self._http = httpx2.AsyncClient(timeout=_TIMEOUT_S, limits=_LIMITS)
         self._metadata: tuple[_Metadata, jwt.PyJWKClient] | None = None
@@ -132,8 +131,8 @@ class OidcClient:
         account = str(address or claims.get("preferred_username") or claims["sub"])
         groups = claims.get(self._claim) if is_verified or self._claim != "email" else None
         names = cast("list[Any]", groups) if isinstance(groups, list) else [groups]
-        profiles = {profile: None for group, profile in self._profiles if group in names}
-        return printable(account, 100), tuple(profiles)
+        found = (own for group, own in self._profiles.items() if group in names)
+        return printable(account, 100), tuple(dict.fromkeys(chain.from_iterable(found)))
 
     async def _describe(self) -> tuple[_Metadata, jwt.PyJWKClient]:
         """Returns the provider's metadata, and its keys, which fetch themselves again."""
@@ -199,11 +198,11 @@ class OidcClient:
         raise DeniedError(f"{url} cannot be asked: {why}")
 
 
-def _read_secret(stated: str | None, data_dir: Path) -> str:
+def _read_secret(stated: str, data_dir: Path) -> str:
     """Returns a client secret; if that names a stored one, the stored one."""
-    variable = SECRET_VARIABLE.fullmatch(stated or "")
+    variable = SECRET_VARIABLE.fullmatch(stated)
     if variable is None:
-        return stated or ""
+        return stated
     secret = SecretStore(data_dir).get(variable["name"])
     if not secret:
         raise ConfigError(f"store it with: toolscript secret set {variable['name']}")

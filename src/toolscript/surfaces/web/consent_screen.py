@@ -89,7 +89,7 @@ async def ask_person(app: App, request: Request) -> Any:
     """The question, for a person who comes back from the provider."""
     oauth = _server(request)
     if oauth.provider is None:
-        raise UnknownNameError("nobody logs in here; TOOLSCRIPT_ISSUER is not set")
+        raise UnknownNameError("nobody logs in here; the configuration has no issuer")
     log_in = _log_in(oauth, request)
     account, profiles = await oauth.provider.finish(log_in, request.query_params.multi_items())
     asked = await oauth.check(parse_qsl(log_in.query, keep_blank_values=True))
