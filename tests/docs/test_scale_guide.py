@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import DOCS, fences
 from tests.postgres_server import PostgresServer
-from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, alive, fetch, stop_all, until
 from toolscript.postgres import schema
 
 PAGE = DOCS / "guides" / "scale.md"
@@ -83,7 +83,9 @@ def test_the_guide_leads_from_an_empty_database_to_an_upgrade(
         assert [hit["toolId"] for hit in answer[1]["results"]] == ["files__read_file"]
         assert fetch(url, "/search?q=read_file")[0] == 401
 
-    os.kill(other.record()["pid"], signal.SIGKILL)
+    killed = other.record()["pid"]
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: not alive(killed), "it has ended, and lets go of its lock")
     assert fetch(urls[0], "/ready")[0] == 200
 
     # What the migrations of the next release leave behind.
