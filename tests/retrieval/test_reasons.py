@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeEngine
-from tests.retrieval.test_copies import COPIES, HONEST
+from tests.retrieval.test_copies import COPIES, HONEST, document
 from tests.retrieval.test_rerank import HABIT, engine_of
 from toolscript.embedding.loader import LazyModel
 from toolscript.graph.learning import Learning
@@ -16,27 +16,15 @@ from toolscript.types import Document, SearchRequest
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "ranking.md"
 VARIABLE = re.compile(r"\([^()]*\)|“[^”]*”|(?<=with )\S+|(?<=see )\S+")
-SHELL = Document(
-    id="sh__run_command", server="sh", name="run_command", description="Run a shell command."
+SHELL = document("sh", "run_command", "Run a shell command.")
+OLD = document("docs", "read_page", "Read a page. DEPRECATED: use fetch_page instead.")
+NEW = document("docs", "fetch_page", "Get a page as text.")
+POLISH = document(
+    "house",
+    "polish_brass_doorknob",
+    "Reindexes the vectors of a database table in batches of a thousand rows.",
 )
-OLD = Document(
-    id="docs__read_page",
-    server="docs",
-    name="read_page",
-    description="Read a page. DEPRECATED: use fetch_page instead.",
-)
-NEW = Document(
-    id="docs__fetch_page", server="docs", name="fetch_page", description="Get a page as text."
-)
-POLISH = Document(
-    id="house__polish_brass_doorknob",
-    server="house",
-    name="polish_brass_doorknob",
-    description="Reindexes the vectors of a database table in batches of a thousand rows.",
-)
-POSTS = Document(
-    id="posthub__publish", server="posthub", name="publish", description="Publish a post."
-)
+POSTS = document("posthub", "publish", "Publish a post.")
 
 
 def kinds(reason: str) -> set[str]:
@@ -103,23 +91,11 @@ def test_the_table_of_reasons_is_complete(
 @pytest.mark.requirement("search:reason", "search:intent")
 def test_a_capability_is_read_from_whole_words(make_engine: MakeEngine) -> None:
     """search:reason, search:intent: "containing" speaks of no container."""
-    cells = Document(
-        id="excel__find_cells",
-        server="excel",
-        name="find_cells",
-        description="Find the cells containing a value, as in a container of things.",
-    )
-    [hit] = (
-        make_engine([cells])
-        .search(SearchRequest(text="the sheet containing my totals", threshold=0.0))
-        .hits
-    )
+    text = "Find the cells containing a value, as in a container of things."
+    engine = make_engine([document("excel", "find_cells", text)])
+    [hit] = engine.search(SearchRequest(text="the sheet containing my totals", threshold=0.0)).hits
     assert "container" not in hit.reason
-    [hit] = (
-        make_engine([cells])
-        .search(SearchRequest(text="a container for my totals", threshold=0.0))
-        .hits
-    )
+    [hit] = engine.search(SearchRequest(text="a container for my totals", threshold=0.0)).hits
     assert "(container operations)" in hit.reason
 
 

@@ -14,10 +14,11 @@ import httpx2
 import msgspec
 
 from toolscript.errors import InputError, LlmError, ToolscriptError
+from toolscript.retrieval.profiles import TOOL_SEARCH
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 
-MAX_TOOL_CALLS, MAX_TOOLS = 10, 4
+MAX_TOOL_CALLS = 10
 MAX_RESULT_CHARS = 20_000
 """The model reads at most this much of a tool's result."""
 TIMEOUT_S = 300.0
@@ -47,7 +48,7 @@ SEARCH = Offer(
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "Such as 'read a file'"},
-            "max_tools": {"type": "integer", "minimum": 1, "maximum": 20, "default": MAX_TOOLS},
+            "max_tools": {"type": "integer", "minimum": 1, "maximum": 20, "default": TOOL_SEARCH},
         },
         "required": ["query"],
     },
@@ -271,7 +272,7 @@ class _Conversation:
     async def _search(self, arguments: _Raw) -> str:
         limit = arguments.get("max_tools")
         if not isinstance(limit, int) or not 0 < limit <= MAX_TOOL_CALLS * 2:
-            limit = MAX_TOOLS
+            limit = TOOL_SEARCH
         offers = await self._executor.toolbox.search(str(arguments.get("query") or ""), limit)
         self._offers = offers or (SEARCH,)
         return json.dumps({"tools": [{"name": o.name, "score": round(o.score, 4)} for o in offers]})

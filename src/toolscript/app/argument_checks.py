@@ -218,9 +218,12 @@ def _short_parameter(name: str, schema: Any) -> str:
 
 def show_name(name: str) -> str:
     """Returns a parameter's name: quoted, and cut, if it could pass for more than a name."""
-    if _PLAIN_NAME.fullmatch(name):
-        return name
-    cut = name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+    return name if _PLAIN_NAME.fullmatch(name) else _quote(name, _MAX_NAME)
+
+
+def _quote(text: str, limit: int) -> str:
+    """Returns a text as JSON, cut within its quotes, so that it can pass for nothing else."""
+    cut = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return printable(json.dumps(cut, ensure_ascii=False))
 
 
@@ -250,7 +253,7 @@ def _short_kind(schema: Any) -> str:
     """Returns a type in short: ``"a"|"b"|…``, ``[integer]``, ``{path, head?, …}``."""
     found = as_object(schema)
     if values := as_list(found.get("enum")):
-        first = [printable(json.dumps(each), _MAX_VALUE) for each in values[:_FIRST_VALUES]]
+        first = map(_short_value, values[:_FIRST_VALUES])
         return "|".join([*first, *(["…"] if len(values) > _FIRST_VALUES else [])])
     if found.get("type") == "array" and found.get("items"):
         return f"[{_short_kind(found['items'])}]"
@@ -259,6 +262,13 @@ def _short_kind(schema: Any) -> str:
         return printable(_kind(schema), _MAX_KIND)
     names = [f"{show_name(name)}{'' if name in needed else '?'}" for name in members]
     return f"{{{', '.join(first_lines(names, _FIRST_MEMBERS, '…'))}}}"
+
+
+def _short_value(value: Any) -> str:
+    if isinstance(value, str):
+        return _quote(value, _MAX_VALUE)
+    text = json.dumps(value)
+    return text if len(text) <= _MAX_VALUE else "…"
 
 
 def prepare() -> None:

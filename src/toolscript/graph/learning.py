@@ -25,7 +25,7 @@ STORE_EVERY_S = 0.5
 MAX_WAITING = 20_000
 """Calls that wait in the queue; more are dropped."""
 MAX_EVALUATED = 500
-"""At most so many imported sequences, the last ones, are forecast before they are learned."""
+"""Maximum number of imported sequences that are forecast before they are learned: the last ones."""
 _CLOSE_S = 30.0
 _NEWS: Final = "news"
 

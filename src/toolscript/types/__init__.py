@@ -12,7 +12,6 @@ from toolscript.types.grants import (
 )
 from toolscript.types.repairs import ArgumentRepair, Repair
 from toolscript.types.search import (
-    GOOD_CONFIDENCE,
     MAX_CHOICES,
     MAX_DOCUMENT_CHARS,
     MAX_PARAMETER_CHARS,
@@ -63,7 +62,6 @@ __all__ = [
     "BUILTIN",
     "DECISIONS",
     "EVERYTHING",
-    "GOOD_CONFIDENCE",
     "MAX_CHOICES",
     "MAX_DOCUMENT_CHARS",
     "MAX_PARAMETERS",

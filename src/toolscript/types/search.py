@@ -234,9 +234,5 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fit(self) -> Fit:
         """The verdict about the best hit."""
-        return fit_of(self.hits[0].score if self.hits else 0.0)
-
-
-def fit_of(best: float) -> Fit:
-    """Returns the verdict about a search whose best score is ``best``."""
-    return "good" if best >= GOOD_CONFIDENCE else "weak" if best >= WEAK_CONFIDENCE else "none"
+        best = self.hits[0].score if self.hits else 0.0
+        return "good" if best >= GOOD_CONFIDENCE else "weak" if best >= WEAK_CONFIDENCE else "none"

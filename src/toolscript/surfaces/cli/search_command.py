@@ -27,8 +27,6 @@ from toolscript.surfaces.cli.output import (
 from toolscript.surfaces.cli.types_command import print_types
 from toolscript.text.display import held_line, printable
 
-"""How many servers that were not searched are named."""
-
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="QUERY")

@@ -20,7 +20,7 @@ _PIECE = re.compile(r"[^\n]{0,1999}.", re.DOTALL)
 _MAX_SHOWN = 300
 """The length of each line that ``grep`` shows."""
 _MAX_FOUND = 1000
-"""After so many lines with a text, ``grep`` stops."""
+"""Number of lines with a text after which ``grep`` stops."""
 _WINDOW = 1_000_000
 """Characters that are made lower case at a time: no other thread runs meanwhile."""
 _LINES = re.compile(r"(\d{1,9})\s*(?:(-)\s*(\d{1,9})?)?")
