@@ -76,8 +76,7 @@ class Process:
         self.add()
 
     def add(self) -> None:
-        change = self.graph.drain_changes(adds_only=self.store.adds_only)
-        assert self.store.add(change, self.usage.drain_changes())
+        assert self.store.add(self.graph.drain_changes(), self.usage.drain_changes())
 
 
 def described(graph: ToolGraph) -> tuple[object, ...]:

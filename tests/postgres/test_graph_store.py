@@ -2,19 +2,21 @@
 
 import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
-from tests.contracts.test_graph_stores import Process, described
+from tests.contracts.test_graph_stores import Process
 from tests.graph.test_tool_graph import graph_of
 from tests.postgres.test_key_value_store import wait_for
 from tests.postgres_server import PostgresServer, postgres_server
 from toolscript.graph.learning import Learning
 from toolscript.graph.session_history import SessionHistory
-from toolscript.graph.usage import UsageChange
+from toolscript.graph.usage import Usage, UsageChange
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
-from toolscript.postgres.graph_store import MAX_EVENTS, DatabaseGraphStore, fold
+from toolscript.postgres.graph_store import DatabaseGraphStore
 
 Connect = Callable[[], Database]
 
@@ -36,15 +38,6 @@ def call(learning: Learning, *tools: str) -> None:
     history = SessionHistory()
     for tool in tools:
         learning.record_call(history, tool, succeeded=True)
-
-
-def events(database: Database) -> int:
-    return database.run(lambda c: c.fetchval("select count(*) from toolscript.graph_event"))
-
-
-def folded(database: Database, at_least: int = 1, kept_s: float = 0.0) -> int:
-    """Sums up the events that are old, once no transaction is open any more."""
-    return database.run(lambda c: fold(c, "default", at_least=at_least, kept_s=kept_s))
 
 
 def test_gateways_hear_what_the_others_learn(connect: Connect) -> None:
@@ -76,69 +69,23 @@ def test_what_is_cleared_is_gone_in_every_gateway(connect: Connect) -> None:
         assert each.graph.stats().calls == 2
 
 
-def test_a_change_of_before_a_clearing_that_is_heard_after_it_does_not_count(
-    connect: Connect,
-) -> None:
-    one, other = Process(store_of(connect())), Process(store_of(connect()))
-    other.learn("ab")
-    one.clear()  # it has not heard of that
-    one.learn("cd")
-    one.load()
-    assert described(one.graph) == described(graph_of("cd"))
+def test_gateways_that_write_at_once_lose_no_count(connect: Connect) -> None:
+    stores = [store_of(connect()) for _ in range(4)]
 
+    def add_often(number: int) -> None:
+        tools = ("abcd", "dcba", "badc", "cdab")[number]
+        for _ in range(25):
+            usage = Usage()
+            usage.learn("s__a", "m", np.ones(2, np.float32))
+            assert stores[number].add(graph_of(tools).drain_changes(), usage.drain_changes())
 
-def test_old_events_are_summed_up(connect: Connect) -> None:
-    database = connect()
-    one, other = Process(store_of(connect())), Process(store_of(connect()))
-    for tools in ("abc", "bad", "cab"):
-        one.learn(tools)
-    one.ask("s__a", 1.0)
-    other.learn("de")
+    with ThreadPoolExecutor(len(stores)) as pool:
+        list(pool.map(add_often, range(len(stores))))
 
-    assert folded(database, at_least=6) == 0, "there are fewer"
-    assert folded(database, kept_s=60.0) == 0, "they are not old"
-    wait_for(lambda: folded(database) == 5)
-    assert events(database) == 0
-    one.learn("xy")
-    wait_for(lambda: folded(database) == 1)
-
-    for each in (one, other):
-        each.load()
-    for each in (one, other, Process(store_of(connect()))):
-        assert described(each.graph) == described(graph_of("abc", "bad", "cab", "de", "xy"))
-        assert each.usage.of("m")["s__a"][0] == 1
-
-
-def test_an_event_is_not_summed_up_before_an_earlier_transaction_has_ended(
-    connect: Connect,
-) -> None:
-    database = connect()
-    one, other = Process(store_of(connect())), Process(store_of(connect()))
-    with database.transaction() as run:
-        run(lambda c: c.fetchval("select pg_current_xact_id()::text"))
-        one.learn("ab")
-        other.load()
-        assert other.graph.edge_count == 0
-        assert folded(connect()) == 0
-    other.load()
-    assert other.graph.edge_count == 1
-    wait_for(lambda: folded(database) == 1)
-    one.load()
-    assert one.graph.stats().calls == 2
-
-
-def test_a_gateway_sums_up_what_many_commands_have_added(connect: Connect) -> None:
-    database = connect()
-    store = store_of(database)
-    for _ in range(MAX_EVENTS):
-        store.add(graph_of("ab").drain_changes(), UsageChange())
-    database.run(
-        lambda c: c.execute("update toolscript.graph_event set written_at = now() - interval '1h'")
-    )
-    Process(store_of(connect())).learn("ab")
-    wait_for(lambda: folded(database, at_least=MAX_EVENTS + 2) == 0)
-    assert events(database) < MAX_EVENTS
-    assert Process(store_of(connect())).graph.stats().calls == 2 * (MAX_EVENTS + 1)
+    read = Process(store_of(connect()))
+    assert read.graph.stats().calls == 4 * 25 * 4
+    assert sum(edge.times for edge in read.graph.strongest(99)) == 4 * 25 * 6
+    assert read.usage.of("m")["s__a"][0] == 100
 
 
 def test_connections_that_are_cut_cost_nothing_that_was_stored(

@@ -3,13 +3,21 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
 from tests.postgres_server import PostgresServer
 from toolscript.errors import ConfigError, SchemaVersionError
+from toolscript.graph.counts import EdgeCounts, GlobalCounts, ToolCounts
+from toolscript.graph.tool_graph import ToolGraph
+from toolscript.graph.usage import Usage
 from toolscript.postgres import schema
+from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
+from toolscript.postgres.graph_store import DatabaseGraphStore
 
 _NUMBERS = count(1)
 _VERSIONS = "select version from toolscript.schema_version order by version"
@@ -52,3 +60,58 @@ def test_a_user_without_rights_is_told_what_to_do(bare_url: str, postgres: Postg
     with pytest.raises(ConfigError, match=r"permission denied .* a user who may make them"):
         database.open()
     database.close()
+
+
+TOTALS = {"gain": 0.5, "foreseen": 2.0}
+FOLDED: list[Any] = [
+    *(False, False, TOTALS, ["s__a", "s__b"], [[0, 1.0, 1, 0.5, 1], [1, 2.0, 2, 0.0, 0]]),
+    *([[0, 1, 1.0, 1.0, 1, 1, 0.0, 1]], [[0, "m", 2.0, np.full(2, 3, "<f4").tobytes()]]),
+]
+ADDED: list[Any] = [
+    *(False, False, TOTALS, ["s__b", "s__a"], [[0, 1.0, 1, 0.0, 0]]),
+    *([[1, 0, 0.0, 1.0, 0, 1, 1.0, 10]], [[1, "m", 1.0, np.full(2, 1, "<f4").tobytes()]]),
+]
+CLEARED: list[Any] = [True, True, TOTALS, ["s__x"], [[0, 1.0, 1, 0.0, 0]], [], []]
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_events_of_older_releases_become_counts(
+    bare_url: str, postgres: PostgresServer, *, is_cleared: bool
+) -> None:
+    """graph:learning"""
+    events = [("default", ADDED), ("another", ADDED), *[("default", CLEARED)] * is_cleared]
+    statements = (
+        "create schema toolscript; set search_path to toolscript;",
+        "create table schema_version (version integer, migrated_at timestamptz default now());",
+        "insert into schema_version values (1);",
+        schema.migrations()[0][1],
+        f"insert into graph_fold values ('default', '1', '{packed(FOLDED)}');",  # noqa: S608 - ours
+        "insert into graph_event (catalogue, replica, content) values",
+        ", ".join(f"('{name}', '', '{packed(content)}')" for name, content in events),
+    )
+    postgres.execute("\n".join(statements), bare_url.rpartition("/")[2])
+    database = Database(bare_url)
+    database.open()
+    graph, usage = ToolGraph(), Usage()
+    assert DatabaseGraphStore(database, ChangeFeed(database)).load(graph, usage)
+    tables = "select tablename from pg_tables where schemaname = 'toolscript'"
+    names = {row[0] for row in database.run(lambda c: c.fetch(tables))}
+    database.close()
+
+    assert not names & {"graph_event", "graph_fold"}
+    if is_cleared:
+        assert graph.stats().calls == 1
+        assert (graph.edge_count, usage.of("m")) == (0, {})
+        return
+    assert graph.data.totals == GlobalCounts(1.0, 4.0)
+    assert graph.data.nodes["s__b"].uses == ToolCounts(3.0, 3)
+    assert graph.data.nodes["s__a"].uses == ToolCounts(1.0, 1, 0.5, 1)
+    [(*pair, edge)] = graph.data.edges()
+    assert (pair, edge) == (["s__a", "s__b"], EdgeCounts(1.0, 2.0, 1, 2, 1.0, 11))
+    count, total = usage.of("m")["s__a"]
+    assert (count, total.tolist()) == (3.0, [4.0, 4.0])
+
+
+def packed(content: list[Any]) -> str:
+    """An event as PostgreSQL's text for its bytes."""
+    return "\\x" + msgspec.msgpack.encode(content).hex()

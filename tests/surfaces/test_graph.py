@@ -244,7 +244,7 @@ def test_learning_can_be_switched_off(place: Cli) -> None:
     session(url, *IDS)
     assert not list(place.home.rglob("graph-*.sqlite"))
     if database := place.storage.get("TOOLSCRIPT_DATABASE"):
-        assert content_of(database, "graph_event", "graph_fold") == b""
+        assert content_of(database, "graph_tool", "graph_edge") == b""
     found = asked(url, query="a note", context_tools=["notes:open_note"])
     assert found["meta"]["graph_edges"] == 0
     status, answer = fetch(url, "/graph")

@@ -69,10 +69,6 @@ class LearnedCounts(Protocol[_Stored_contra]):
         """Reapplies unsaved changes on top of the stored counts."""
         ...
 
-    def merge(self, stored: _Stored_contra) -> None:
-        """Adds counts that another process has stored."""
-        ...
-
 
 class GraphStorage(Protocol):
     """Stores the counts that processes learn. Each process adds its own, at any time.
@@ -81,18 +77,12 @@ class GraphStorage(Protocol):
     is logged.
     """
 
-    adds_only: bool
-    """Whether it prunes edges by itself: then nobody has to replace the stored graph."""
-
     def subscribe(self, changed: Callable[[], None]) -> None:
         """Has a function called, in any thread, when other processes may have added something."""
         ...
 
     def load(self, graph: "LearnedCounts[GraphDelta]", usage: "LearnedCounts[UsageChange]") -> bool:
-        """Loads the stored counts into ``graph`` and ``usage``; returns False to be called again.
-
-        Called once more, after other processes have added something, it puts that into them.
-        """
+        """Loads the stored counts into a graph and its usage; returns False to be called again."""
         ...
 
     def add(

@@ -70,8 +70,6 @@ _KEY = "tool = ? and model = ?"
 class GraphStore:
     """One file; see `GraphStorage`. Holds nothing open between calls."""
 
-    adds_only = False
-
     def __init__(self, directory: Path, config_key: str, wait_s: float = _WAIT_S) -> None:
         self.path = directory / f"graph-{config_key}.sqlite"
         self._file = SqliteFile(self.path, _SCRIPT, wait_s)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import queue
 import threading
 import time
@@ -22,6 +23,8 @@ from toolscript.types import EVERYTHING, Grant
 
 log = logging.getLogger(__name__)
 STORE_EVERY_S = 0.5
+LOAD_EVERY_S = 2.0
+"""Counts of other processes, which are read all at once, are not read more often."""
 MAX_WAITING = 20_000
 """Calls that wait in the queue; more are dropped."""
 MAX_EVALUATED = 500
@@ -87,6 +90,7 @@ class Learning:
         self._problem = ""
         self._has_news = False
         """Other processes have stored something that is not loaded yet."""
+        self._loaded_at = -math.inf
         if store is not None:
             store.subscribe(self._hear)
 
@@ -223,29 +227,30 @@ class Learning:
 
     def _run(self) -> None:
         self.open()
-        due: float | None = None  # when changes have to be stored
+        due = math.inf  # when changes have to be stored, or news loaded
         ends = False
         while not ends:
             item = self._next(due)
             ends = item is None
             if item == _NEWS:
-                if not self._load_news():
-                    due = due or time.monotonic() + STORE_EVERY_S
+                due = min(due, self._loaded_at + LOAD_EVERY_S)
                 continue
             if isinstance(item, _RecordedCall):
                 self._learn(item)
-                due = due or time.monotonic() + STORE_EVERY_S
+                due = min(due, time.monotonic() + STORE_EVERY_S)
                 if time.monotonic() < due:
                     continue
-            due = None if self._save() else time.monotonic() + STORE_EVERY_S
+            due = math.inf if self._save() else time.monotonic() + STORE_EVERY_S
+            if self._has_news:
+                due = min(due, self._loaded_at + LOAD_EVERY_S)
             if isinstance(item, threading.Event):
                 item.set()
 
     def _next(
-        self, due: float | None
+        self, due: float
     ) -> _RecordedCall | threading.Event | Literal["news"] | tuple[()] | None:
         """Returns the next of the queue; an empty tuple once changes are due."""
-        left = None if due is None else max(0.0, due - time.monotonic())
+        left = None if due == math.inf else max(0.0, due - time.monotonic())
         try:
             return self._waiting.get(timeout=left)
         except queue.Empty:
@@ -287,9 +292,7 @@ class Learning:
         """Stores the changes, after reading the file; returns False to try again."""
         if not self._load_news():
             return False
-        adds_only = self._store is not None and self._store.adds_only
-        change = self.graph.drain_changes(adds_only=adds_only)
-        usage = self.usage.drain_changes()
+        change, usage = self.graph.drain_changes(), self.usage.drain_changes()
         if self._store is None or not (change or usage):
             return True
         done = False
@@ -302,14 +305,15 @@ class Learning:
         return done
 
     def _load_news(self) -> bool:
-        """Loads the counts that are not loaded yet; returns False to try again."""
+        """Loads counts that are not loaded yet, if it is time; returns False to try again."""
         self.open()
-        if not (self._opened and self._has_news and self._store is not None):
+        is_due = time.monotonic() >= self._loaded_at + LOAD_EVERY_S
+        if not (self._opened and self._has_news and is_due and self._store is not None):
             return self._opened
         done, self._has_news = False, False
         with self._contain("what others have learned cannot be read"):
             done = self._store.load(self.graph, self.usage)
-        self._has_news = self._has_news or not done
+        self._has_news, self._loaded_at = self._has_news or not done, time.monotonic()
         return done
 
     def _drain_all(self) -> tuple[GraphDelta, UsageChange]:

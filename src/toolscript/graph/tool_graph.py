@@ -256,13 +256,10 @@ class ToolGraph:
         """Returns the unit of the present, by which weights are divided when they are read."""
         return self.weight_unit(self._clock())
 
-    def drain_changes(self, *, adds_only: bool = False) -> GraphDelta:
-        """Returns the changes since the last call, to be stored.
-
-        Once edges were pruned that is everything, unless ``adds_only`` is true.
-        """
+    def drain_changes(self) -> GraphDelta:
+        """Returns the changes since the last call; everything if edges were pruned."""
         with self.lock:
-            if self._pruned and not adds_only:
+            if self._pruned:
                 return self.drain_all()
             change, self._change = self._change, GraphDelta()
             return change
@@ -287,16 +284,10 @@ class ToolGraph:
     def rebase(self, stored: GraphDelta) -> None:
         """Reapplies unsaved changes on top of the stored counts."""
         with self.lock:
-            self.data = GraphData()
+            self.data, self._pruned = GraphData(), False
             if not self._change.whole:
                 self.data.add(stored)
             self.data.add(self._change)
-            self._prune()
-
-    def merge(self, stored: GraphDelta) -> None:
-        """Adds counts that another process has stored."""
-        with self.lock:
-            self.data.add(stored)
             self._prune()
 
     # Inside

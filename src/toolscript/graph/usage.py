@@ -147,12 +147,6 @@ class Usage:
             self._all.merge(self._change)
             self.version += 1
 
-    def merge(self, stored: UsageChange) -> None:
-        """Adds vectors that another process has stored."""
-        with self._lock:
-            self._all.merge(stored)
-            self.version += 1
-
     def clear(self) -> None:
         """Forget everything; the next change clears the file."""
         with self._lock:

@@ -9,11 +9,14 @@ from importlib import resources
 
 from toolscript.errors import SchemaVersionError
 from toolscript.postgres.driver import Connection
+from toolscript.postgres.graph_rows import take_over_events
 
 NAME = "toolscript"
 """The PostgreSQL schema that holds every table."""
 CATALOGUE = "default"
 """The value of the column ``catalogue``: rows with another one are not seen."""
+_GRAPH_COUNTS = 3
+"""The migration whose tables get what older ones have, in a form that SQL cannot read."""
 _LOCK = 0x746F6F6C  # "tool", for pg_advisory_xact_lock
 
 
@@ -73,4 +76,6 @@ async def _run_migrations(connection: Connection) -> None:
     for number, statements in migrations():
         if version < number:
             await connection.execute(statements)
+            if number == _GRAPH_COUNTS:
+                await take_over_events(connection)
             await connection.execute("insert into schema_version (version) values ($1)", number)
