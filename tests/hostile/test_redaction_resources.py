@@ -73,11 +73,19 @@ def test_m11_what_names_no_server_is_asked_of_nobody(scripted: Scripted) -> None
         assert now.seen_by("aaa") == now.seen_by("zzz") == []
 
 
-def test_m11_a_uri_that_names_another_server_is_not_taken_over(scripted: Scripted) -> None:
-    forged = qualified("zzz", "mem://zzz")
-    with two(scripted, {"resources": [forged]}, {"resources": ["mem://zzz"]}) as now:
-        assert now.listed() == [qualified("aaa", forged), forged]
-        assert now.read(forged) == "of zzz"
+@pytest.mark.parametrize(
+    "own", [qualified("zzz", "mem://zzz"), "toolscript://results/1", "skill://skills/x/SKILL.md"]
+)
+def test_b14_no_server_has_an_address_of_toolscripts(scripted: Scripted, own: str) -> None:
+    """It can neither list one nor answer one, whatever its templates fit."""
+    bad = {"resources": [own, "skill://other/x"], "templates": [own, "skill://{+x}"]}
+    with two(scripted, bad, {"resources": ["mem://zzz"]}) as now:
+        good = qualified("zzz", "mem://zzz")
+        fair = [qualified("aaa", "skill://other/x"), good, qualified("aaa", "skill://{+x}")]
+        assert now.listed() == fair
+        assert now.read(good) == "of zzz"
+        with pytest.raises(UnknownNameError, match="names no server"):
+            now.read(qualified("aaa", own))
         assert now.seen_by("aaa") == []
 
 

@@ -29,6 +29,7 @@ It is the server of ``toolscript.testing``, whose keys it knows, with more of th
     calls          a file that gets a line with the parameters at each call
     raw            tool name, or tools/list, to the line that answers it, sent as it stands
                    with the request's id for every ID in it
+    ends           the id of a task to the result with which it has ended
     cancels        a file that gets a line with the request's id at each cancellation
     elicits        asks this of the user before it answers a call, and answers with the reply
     fields         the properties of the form that "elicits" shows; else one, "name"
@@ -112,6 +113,9 @@ class MisbehavingServer(ScriptedServer):
             self.list_tools(identifier, params)
         elif method in self.script.get("others", {}):
             super().answer(identifier, method, params)
+        elif method == "tasks/get" and "ends" in self.script:
+            ended = {"status": "completed", "result": self.script["ends"][params["taskId"]]}
+            self.send(id=identifier, result={"taskId": params["taskId"], **ended})
         elif method.startswith("resources/"):
             self.send(id=identifier, result={**self.modern, **self.resource(method, params)})
         elif method == "server/discover" and self.script.get("discover") == "answer":

@@ -85,7 +85,12 @@ class Calls:
         tool = await _reach(catalogue, name, caller)
         check_class(tool, classes)
         if by_model and not tool.is_for_models:
-            raise DeniedError(f"{tool.id} is for the page of {tool.server}, not for models")
+            why = (
+                "has blanks in its name"
+                if " " in tool.name
+                else f"is for the page of {tool.server}"
+            )
+            raise DeniedError(f"{tool.id} {why}, not for models")
         if checked:
             arguments = await check_foreign_arguments(tool.id, tool.input_schema, arguments)
         arguments = tool.arguments(arguments)

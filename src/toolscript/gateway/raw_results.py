@@ -1,13 +1,16 @@
 """Holds large results of calls as raw JSON, and decodes JSON only within limits."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar, cast
 
 import anyio.to_thread
 import msgspec
+
+from toolscript.text.json_values import as_object
+from toolscript.text.wire_constants import INTERIM_RESULTS, OWN_META
 
 _T = TypeVar("_T")
 _THREAD_BYTES = 1024 * 1024
@@ -23,7 +26,7 @@ class UnreadableError(ValueError):
 
 class _Flags(msgspec.Struct, omit_defaults=True):
     isError: bool | None = None  # noqa: N815 - as on the wire
-    resultType: str | None = None  # noqa: N815
+    resultType: msgspec.Raw = msgspec.Raw()  # noqa: N815
 
 
 class RawResult(dict[str, Any]):
@@ -33,8 +36,35 @@ class RawResult(dict[str, Any]):
     """
 
     def __init__(self, text: bytes) -> None:
-        super().__init__(msgspec.to_builtins(msgspec.json.decode(text, type=_Flags)))
+        flags = msgspec.json.decode(text, type=_Flags)
+        super().__init__({} if flags.isError is None else {"isError": flags.isError})
+        if kind := bytes(flags.resultType):
+            self["resultType"] = msgspec.json.decode(kind) if kind[:1] == b'"' else ""
         self.text = text
+
+
+def as_foreign(value: dict[str, Any], interim: Container[str] = INTERIM_RESULTS) -> dict[str, Any]:
+    """Returns a server's result, tool or other entry without the words that are toolscript's own.
+
+    Args:
+        value: The result or entry; itself is returned if it has none of these words.
+        interim: The types of results after which the call goes on; another type means nothing.
+    """
+    if isinstance(value, RawResult):
+        fields = msgspec.json.decode(value.text, type=dict[str, msgspec.Raw])
+        read = {"resultType": value["resultType"]} if "resultType" in value else {}
+        if "_meta" in fields:
+            read["_meta"] = decode_moderate(bytes(fields["_meta"]))
+        kept = as_foreign(read, interim)
+        rest = {key: raw for key, raw in fields.items() if key not in read}
+        return value if kept is read else RawResult(msgspec.json.encode({**rest, **kept}))
+    kind, meta = value.get("resultType", "complete"), as_object(value.get("_meta"))
+    if not isinstance(kind, str) or (kind != "complete" and kind not in interim):
+        value = {key: each for key, each in value.items() if key != "resultType"}
+    if any(key.startswith(OWN_META) for key in meta):
+        kept = {key: each for key, each in meta.items() if not key.startswith(OWN_META)}
+        value = {**value, "_meta": kept}
+    return value
 
 
 def is_moderate(text: bytes) -> bool:

@@ -31,6 +31,10 @@ APPS = "io.modelcontextprotocol/ui"
 PAGE_TYPE, PAGE_SCHEME = "text/html;profile=mcp-app", "ui://"
 INTERIM_RESULTS = frozenset({"input_required", TASK})
 """The types of results after which a call goes on."""
+OWN_META = ("toolscript/", "io.modelcontextprotocol/serverInfo")
+"""The beginnings of keys of ``_meta`` that only toolscript may write."""
+OWN_ADDRESSES = ("toolscript:", "skill://skills/")
+"""The beginnings of URIs that only toolscript may serve."""
 ANSWER_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "/health": {"status": str, "tools": int, "waitingFor": list},
     "/search": {"results": list, "degraded": list, "threshold": (int, float)},

@@ -119,9 +119,14 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @property
     def is_for_models(self) -> bool:
-        """Whether models may use it. An MCP App has tools for its own page alone (SEP-1865)."""
+        """Whether models may use it.
+
+        An MCP App has tools for its own page alone (SEP-1865). A name with blanks can be a sentence
+        for the model, which reads it before all that toolscript says of the tool.
+        """
         visibility = as_object((self.meta or {}).get("ui")).get("visibility")
-        return not isinstance(visibility, list) or "model" in visibility
+        is_shown = not isinstance(visibility, list) or "model" in visibility
+        return is_shown and " " not in self.name
 
     @property
     def page(self) -> str:

@@ -9,11 +9,15 @@ from toolscript.gateway.jsonrpc_reader import UnparsedResult
 from toolscript.gateway.raw_results import (
     RawResult,
     UnreadableError,
+    as_foreign,
     decode_moderate,
     decode_task,
     in_thread_if_large,
 )
 from toolscript.text.wire_constants import TASK
+
+_OPENING = frozenset({"initialize", "server/discover"})
+"""The methods whose answers say, to the session alone, which program the server is."""
 
 
 class SessionBypassError(Exception):
@@ -59,6 +63,7 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
             return await self._decode(method, raw)
         if method == "tools/list":
             raise SessionBypassError(raw)
+        raw = raw if method in _OPENING else as_foreign(raw)
         if method != "tools/call":
             return self._repair_task(raw) if method == "tasks/get" else raw
         if raw.get("resultType") == TASK:
@@ -71,7 +76,7 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
             return task
         result: object = task["result"]
         known = cast("dict[str, Any]", result) if isinstance(result, dict) else {"content": result}
-        return {**task, "result": self._repair(known)}
+        return {**task, "result": self._repair(as_foreign(known, ()))}
 
     async def _decode(self, method: str, raw: UnparsedResult) -> dict[str, Any]:
         if method == "tools/list" and raw.text:
@@ -79,10 +84,13 @@ class RawDispatcher(JSONRPCDispatcher[Any]):
         if raw.problem:
             raise UnreadableError(f"sent an answer that cannot be read: {raw.problem}")
         if method == "tools/call":
-            result = await in_thread_if_large(lambda text: self._repair(RawResult(text)), raw.text)
+            result = await in_thread_if_large(self._read_call, raw.text)
             if result.get("resultType") != "input_required":
                 raise SessionBypassError(result)
         if method == "tasks/get":
             task = await in_thread_if_large(decode_task, raw.text)
             raise SessionBypassError(self._repair_task(task))
-        return await in_thread_if_large(decode_moderate, raw.text)
+        return as_foreign(await in_thread_if_large(decode_moderate, raw.text))
+
+    def _read_call(self, text: bytes) -> dict[str, Any]:
+        return self._repair(as_foreign(RawResult(text)))

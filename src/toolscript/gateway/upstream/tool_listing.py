@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolscript.errors import UpstreamError
 from toolscript.gateway.jsonrpc_reader import UnparsedResult
-from toolscript.gateway.raw_results import UnreadableError
+from toolscript.gateway.raw_results import UnreadableError, as_foreign
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
 from toolscript.text.display import printable
 from toolscript.text.json_values import as_object
@@ -177,7 +177,7 @@ def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, 
         output_schema=raw.get("outputSchema"),
         annotations=raw.get("annotations"),
         config_class=spec.class_of(raw["name"]),
-        meta=raw.get("_meta"),
+        meta=as_foreign(raw).get("_meta"),
     )
 
 

@@ -11,9 +11,11 @@ import anyio
 
 from toolscript.app.application import App
 from toolscript.errors import ToolscriptError, UnknownNameError
+from toolscript.gateway.raw_results import as_foreign
 from toolscript.surfaces.mcp.request_context import RequestContext, arguments_of, name_of
 from toolscript.surfaces.mcp.resource_uris import qualified, split_qualified
 from toolscript.text.display import printable
+from toolscript.text.wire_constants import OWN_ADDRESSES
 from toolscript.types import Grant, split_tool_id, tool_id
 
 PATIENCE_S = 5.0
@@ -59,7 +61,7 @@ class PromptsAndResources:
         """Reads a resource from the server that its URI names."""
         uri = str(params.get("uri"))
         server, own = split_qualified(uri)
-        if not server:
+        if not server or own.startswith(OWN_ADDRESSES):
             shown, example = printable(uri, 200), printable(qualified("SERVER", uri), 300)
             raise UnknownNameError(f"{shown!r} names no server; write it as {example}")
         return await self._request(server, "resources/read", {"uri": own}, context)
@@ -113,10 +115,10 @@ class PromptsAndResources:
                 tasks.start_soon(collect, server, entries)
         return {
             key: [
-                {**entry, field: qualify(server, entry[field])}
+                {**as_foreign(entry), field: qualify(server, name)}
                 for server, entries in listed.items()
                 for entry in entries
-                if isinstance(entry.get(field), str)
+                if isinstance(name := entry.get(field), str) and not name.startswith(OWN_ADDRESSES)
             ]
         }
 
