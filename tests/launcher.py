@@ -40,7 +40,7 @@ IMPORTED = (
     *("toolscript.surfaces.http.routes", "toolscript.surfaces.http.gateway_process"),
     *("toolscript.surfaces.mcp.sdk_server", "toolscript.surfaces.mcp.session_stream"),
     *("toolscript.surfaces.web.screens", "toolscript.gateway.upstream.connection"),
-    *("toolscript.embedding.onnx", "jsonschema", "uvloop", "httptools"),
+    *("toolscript.embedding.onnx", "jsonschema_rs", "uvloop", "httptools"),
     *("uvicorn", "mcp.server.mcpserver", "mcp.server.sse", "mcp.server.subscriptions"),
 )
 """What nearly every command needs, beside its own module; and what servers of the SDK need."""

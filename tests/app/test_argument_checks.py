@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import anyio
 import pytest
 
-from toolscript.app.argument_checks import check_arguments, check_foreign_arguments, signature
+from toolscript.app.argument_checks import check_arguments, signature
 from toolscript.errors import ArgumentsError
 
 SCHEMA: dict[str, Any] = {
@@ -49,14 +48,14 @@ SCHEMA: dict[str, Any] = {
 )
 def test_what_differs_in_its_type_alone_is_read(given: dict[str, Any], read: Any) -> None:
     before = repr(given)
-    assert anyio.run(check_foreign_arguments, "t", SCHEMA, given) == read
-    assert check_arguments("t", SCHEMA, given) == read
+    for ours in (False, True):
+        assert check_arguments("t", SCHEMA, given, ours=ours) == read
     assert repr(given) == before, "the caller's own arguments are not changed"
 
 
 def test_several_alternatives_at_once_are_told_from_none() -> None:
     schema = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
-    for given, number in (({"a": 1, "b": 2}, "several, but may fit only one,"), ({}, "none")):
+    for given, number in (({"a": 1, "b": 2}, "several"), ({}, "none")):
         with pytest.raises(ArgumentsError, match=f", which fits {number} of the alternatives"):
             check_arguments("t", schema, given)
 
@@ -70,15 +69,15 @@ def test_several_alternatives_at_once_are_told_from_none() -> None:
         ({"n": None}, "n is missing"),
         ({"n": 1, "x": "NaN"}, 'x is "NaN"; expected number or null'),
         ({"n": 1, "text": 5}, "text is 5; expected string"),
-        ({"n": 1, "few": "9"}, "few: 9 is greater than the maximum of 3"),
-        ({"n": "5", "other": 1}, "'other' was unexpected"),
+        ({"n": 1, "few": "9"}, "few is 9; it is greater than the maximum of 3"),
+        ({"n": "5", "other": 1}, "t: other is not known. It takes"),
         ({"n": 1, "tags": "[" * 100_000}, "expected array"),
         ({"n": 1, "tags": f"[{1:>100000}]"}, "expected array"),
     ],
 )
 def test_what_cannot_be_read_so_is_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ArgumentsError) as caught:
-        anyio.run(check_foreign_arguments, "t", SCHEMA, given)
+        check_arguments("t", SCHEMA, given)
     assert told in str(caught.value)
     assert "expected integer" not in str(caught.value) or "n is" in told
 

@@ -1,35 +1,26 @@
 """Checks a tool's arguments before its server sees them, and advises the caller.
 
 A help, not a barrier: a value that differs from the schema in its type alone is read as the schema
-wants it, as the servers' own libraries do. If the schema itself is of no use, or takes more than
-its budget of steps, the server decides.
+wants it, as the servers' own libraries do. If the schema itself is of no use, or takes too much
+work, the server decides.
 """
 
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial
 from itertools import accumulate, chain, islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-import anyio
-import anyio.to_thread
+from jsonschema_rs import ValidationError, ValidationErrorKind
 
-from toolscript.app.schema_validation import Budget, OverBudgetError, errors
+from toolscript.app.json_schema import find_part, validate
 from toolscript.errors import ArgumentsError
 from toolscript.text.display import first_lines, printable
 from toolscript.text.json_values import as_list, as_object
 from toolscript.text.words import compact
 
-if TYPE_CHECKING:
-    from jsonschema import ValidationError
-
-QUICK_STEPS = 1_000
-"""Steps of validation on the event loop: some 10 ms at most."""
-MAX_STEPS = 50_000
-"""Steps in a thread, some half a second, after which the server judges the arguments."""
 _MAX_ERRORS = 5
 _MAX_KIND, _MAX_VALUE, _FIRST_VALUES, _FIRST_MEMBERS = 66, 24, 3, 4
 """Characters of a type and of a value in a short signature; values of an enumeration, and members
@@ -44,52 +35,27 @@ _MAX_PASSES = 4
 _MAX_READ_CHARS = 100_000
 """Longer strings are not read as JSON."""
 _SHOWN, _SHOWN_ITEMS, _SHOWN_DEPTH = 120, 20, 3
-ONE_AT_A_TIME = anyio.CapacityLimiter(1)
-"""Several threads that compute keep the event loop waiting for several turns."""
 
 
 def check_arguments(
-    name: str, schema: dict[str, Any], arguments: Mapping[str, Any]
+    name: str, schema: dict[str, Any], arguments: Mapping[str, Any], *, ours: bool = False
 ) -> Mapping[str, Any]:
-    """Returns the arguments of one of our own tools as its schema wants them.
+    """Returns the arguments as the schema wants them.
+
+    Args:
+        name: The name of the tool, for the message.
+        schema: Its input schema.
+        arguments: The arguments, decoded from JSON.
+        ours: Whether the schema is our own, which is applied to arguments of any size.
 
     Raises `ArgumentsError` for arguments that cannot be read so.
     """
-    return _check(name, schema, arguments, Budget(MAX_STEPS, partly=True))
-
-
-async def check_foreign_arguments(
-    name: str, schema: dict[str, Any], arguments: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Does the same for a server's schema, off the event loop if it takes long.
-
-    Past the budget nothing is raised, and the server judges the arguments as they are.
-    """
-    try:
-        return _check(name, schema, arguments, Budget(QUICK_STEPS, final=False))
-    except OverBudgetError:
-        check = partial(_check_at_length, name, schema, arguments)
-        return await anyio.to_thread.run_sync(check, limiter=ONE_AT_A_TIME)
-
-
-def _check_at_length(
-    name: str, schema: dict[str, Any], arguments: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    try:
-        return _check(name, schema, arguments, Budget(MAX_STEPS))
-    except OverBudgetError:
-        return arguments
-
-
-def _check(
-    name: str, schema: dict[str, Any], arguments: Mapping[str, Any], budget: Budget
-) -> Mapping[str, Any]:
-    found = errors(schema, arguments, budget, _MAX_ERRORS + 1)
+    mistakes = validate(schema, arguments, _MAX_ERRORS + 1, ours=ours)
     for _ in range(_MAX_PASSES):
-        if not found:
+        if not mistakes:
             return arguments
         wanted: dict[tuple[str | int, ...], set[str]] = {}
-        for path, types in chain.from_iterable(map(_find_expected_types, found)):
+        for path, types in chain.from_iterable(map(_find_expected_types, mistakes)):
             wanted.setdefault(path, set()).update(types)
         read = arguments
         for path, types in wanted.items():
@@ -97,21 +63,25 @@ def _check(
         if read == arguments:
             break
         arguments = read
-        found = errors(schema, arguments, budget, _MAX_ERRORS + 1)
-    raise ArgumentsError(f"{name}: {'; '.join(_describe(found))}. {usage(schema)}")
+        mistakes = validate(schema, arguments, _MAX_ERRORS + 1, ours=ours)
+    messages = [_describe(mistake, schema) for mistake in mistakes]
+    raise ArgumentsError(
+        f"{name}: {'; '.join(first_lines(messages, _MAX_ERRORS, 'and more'))}. {usage(schema)}"
+    )
 
 
 def _find_expected_types(
-    error: "ValidationError",
+    mistake: ValidationError,
 ) -> Iterator[tuple[tuple[str | int, ...], set[str]]]:
     """Yields the places that want another type, with the types one of which would fit."""
-    if error.validator in {"anyOf", "oneOf"}:
-        for branch in error.context or ():
-            yield from _find_expected_types(branch)
-    elif error.validator == "type":
-        wanted: Any = error.validator_value
-        types = {wanted} if isinstance(wanted, str) else set(cast("list[str]", wanted))
-        yield tuple(error.absolute_path), types
+    match mistake.kind:
+        case ValidationErrorKind.AnyOf() | ValidationErrorKind.OneOfNotValid() as kind:
+            for error in chain.from_iterable(kind.context):
+                yield from _find_expected_types(error)
+        case ValidationErrorKind.Type() as kind:
+            yield tuple(mistake.instance_path), set(kind.types)
+        case _:
+            pass
 
 
 def _read(value: Any, path: Sequence[str | int], wanted: set[str]) -> Any:
@@ -271,39 +241,38 @@ def _short_value(value: Any) -> str:
     return text if len(text) <= _MAX_VALUE else "…"
 
 
-def prepare() -> None:
-    """Imports the modules of validation: most of 100 ms, for which the first call need not wait."""
-    errors({}, {}, Budget(MAX_STEPS), 1)
+def _describe(mistake: ValidationError, schema: dict[str, Any]) -> str:
+    path = mistake.instance_path
+    match mistake.kind:
+        case ValidationErrorKind.Required() as kind:
+            told = printable(f"{_join(path, kind.property)} is missing", 300)
+            parent = find_part(schema, mistake.schema_path[:-1])
+            meant = _find_misspelt(kind.property, parent, mistake.instance)
+            asked = f" ({show_name(meant)} is not known; did you mean {show_name(kind.property)}?)"
+            return told + asked if meant else told
+        case ValidationErrorKind.AdditionalProperties() as kind:
+            names = first_lines([*map(show_name, kind.unexpected)], _MAX_NAMED, "{} more")
+            return printable(f"{_join(path, ', '.join(names))} is not known", 300)
+        case ValidationErrorKind.Type() as kind:
+            problem = f"; expected {' or '.join(sorted(kind.types, key='null'.__eq__))}"
+        case ValidationErrorKind.AnyOf() | ValidationErrorKind.OneOfNotValid():
+            problem = ", which fits none of the alternatives"
+        case ValidationErrorKind.OneOfMultipleValid():
+            problem = ", which fits several of the alternatives, but may fit only one"
+        case _:
+            problem = f"; {printable(mistake.message, 300)}"
+    return f"{_join(path) or 'the arguments'} is {_value(mistake.instance)}{problem}"
 
 
-def _describe(found: "list[ValidationError]") -> list[str]:
-    more = ["and more"] if len(found) > _MAX_ERRORS else []
-    return [*map(_mistake, found[:_MAX_ERRORS]), *more]
+def _join(path: Iterable[str | int], *names: str) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in (*path, *names))
+    return "".join(parts).removeprefix(".")
 
 
-def _mistake(error: "ValidationError") -> str:
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
-    place = where.removeprefix(".") or "the arguments"
-    if error.validator == "required":
-        missing = error.message.removesuffix(" is a required property").strip("'\"")
-        told = printable(f"{where}.{missing}".removeprefix(".") + " is missing", 300)
-        meant = _find_misspelt(missing, error)
-        asked = f" ({show_name(meant)} is not known; did you mean {show_name(missing)}?)"
-        return told + asked if meant else told
-    if error.validator in {"anyOf", "oneOf"}:
-        fit = "none" if error.context else "several, but may fit only one,"
-        return f"{place} is {_value(error.instance)}, which fits {fit} of the alternatives"
-    if error.validator == "type":
-        wanted: Any = error.validator_value
-        kinds = " or ".join(cast("list[str]", wanted)) if isinstance(wanted, list) else wanted
-        return f"{place} is {_value(error.instance)}; expected {kinds}"
-    return printable(f"{place}: {error.message}", 300)
-
-
-def _find_misspelt(missing: str, error: "ValidationError") -> str:
+def _find_misspelt(missing: str, schema: Any, given: Any) -> str:
     """Returns the unknown name that was sent in the place of one that is missing, or ""."""
-    known = _parameters(as_object(cast("Any", error.schema)))[0]
-    sent = islice(as_object(cast("Any", error.instance)), _SHOWN_ITEMS)
+    known = _parameters(as_object(schema))[0]
+    sent = islice(as_object(given), _SHOWN_ITEMS)
     unknown = {compact(name[:_MAX_NAME]): name for name in sent if name not in known}
     near = get_close_matches(compact(missing[:_MAX_NAME]), unknown, 1, _NEAR)
     return unknown[near[0]] if near else ""

@@ -29,7 +29,7 @@ class BuiltinTool:
     def call(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the result as on the wire of MCP; raises `ArgumentsError`. Blocks."""
         name = f"{BUILTIN}.{self.spec.name}"
-        [argument] = check_arguments(name, self.spec.input_schema, arguments).values()
+        [argument] = check_arguments(name, self.spec.input_schema, arguments, ours=True).values()
         text = self.run(argument)
         content = [{"type": "text", "text": text}]
         return {"content": content, "isError": not self.succeeded(text)}

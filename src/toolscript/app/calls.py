@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from toolscript.app.argument_checks import check_foreign_arguments
+from toolscript.app.argument_checks import check_arguments
 from toolscript.app.call_approvals import Approvals, CallRequest
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.config.permission_rules import decide
@@ -92,7 +92,7 @@ class Calls:
             )
             raise DeniedError(f"{tool.id} {why}, not for models")
         if checked:
-            arguments = await check_foreign_arguments(tool.id, tool.input_schema, arguments)
+            arguments = check_arguments(tool.id, tool.input_schema, arguments)
         arguments = tool.arguments(arguments)
         await self._permit(tool, arguments, caller, catalogue, session)
         params = {"name": tool.original.name, "arguments": arguments, **more}

@@ -291,7 +291,11 @@ def test_what_was_found_is_described_and_called(url: str) -> None:
     ("name", "arguments", "expected"),
     [
         ("search_tools", {}, "search_tools: query is missing. It takes query (string, required)"),
-        ("search_tools", {"query": "x", "limit": 1000}, "limit: 1000 is greater than the maximum"),
+        (
+            "search_tools",
+            {"query": "x", "limit": 1000},
+            "limit is 1000; it is greater than the maximum",
+        ),
         ("search_tools", {"query": " "}, "the query is empty"),
         ("describe_tools", {"tools": ["mail:adz"]}, "the nearest are: mail__add"),
         ("call_destructive_tool", {"tool": "mail:adz"}, "no tool is called 'mail:adz'"),

@@ -129,7 +129,7 @@ class ToolEndpoint:
         try:
             if not is_meta:
                 return await self.calls.call_tool(name, arguments, context)
-            given = check_arguments(name, self._schema(name, context), arguments)
+            given = check_arguments(name, self._schema(name, context), arguments, ours=True)
             return await self._answers[name](dict(given), context)
         except RefusedError:
             raise

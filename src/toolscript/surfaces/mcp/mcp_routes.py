@@ -21,7 +21,6 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from toolscript.app import argument_checks
 from toolscript.app.application import App
 from toolscript.gateway.base import IMPORTING
 from toolscript.surfaces.mcp.request_context import EXPOSURE, EXPOSURES, Exposure
@@ -238,4 +237,3 @@ def _import() -> None:
     with IMPORTING:
         import_module("toolscript.surfaces.mcp.sdk_server")
         import_module("toolscript.surfaces.mcp.session_stream")
-        argument_checks.prepare()

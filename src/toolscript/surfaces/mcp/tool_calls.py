@@ -92,7 +92,8 @@ class ToolCalls:
         return await script_caller.read_value(tool, result)
 
     async def _search_for_script(self, context: RequestContext, query: str, limit: int) -> str:
-        given = check_arguments(SEARCH, SCHEMAS[False][SEARCH], {"query": query, "limit": limit})
+        arguments = {"query": query, "limit": limit}
+        given = check_arguments(SEARCH, SCHEMAS[False][SEARCH], arguments, ours=True)
         request = read_search(dict(given), context, SEARCH_TOOLS)
         return script_caller.write_found(await self._app.search(request, context.session.history))
 
