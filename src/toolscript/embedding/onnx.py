@@ -24,6 +24,8 @@ from toolscript.embedding.models import ModelSpec
 from toolscript.errors import ModelError, UnsuitableModelError
 
 ort: Any = onnxruntime  # its types are incomplete
+if os.environ["ORT_DISABLE_TELEMETRY"] == "1":
+    ort.disable_telemetry_events()  # Windows does not read the variable
 log = logging.getLogger(__name__)
 BATCH_TEXTS = 1
 """Texts per run of the session on a processor: more take no less time, and more memory."""
