@@ -13,6 +13,7 @@ from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from tests.gateway.upstream.test_request_router import lines
 from tests.stdio_sessions import VERSION, Session, called, said, session
@@ -100,6 +101,42 @@ def test_sessions_that_begin_at_once_start_one_gateway(here: Cli, scripted: Scri
             process.stdin.close()
             process.wait(PATIENCE_S)
     assert len(here.records) == 1
+
+
+@pytest.mark.requirement("bridge:survives")
+def test_a_client_that_ends_all_descendants_ends_its_bridge_alone(
+    here: Cli, scripted: Scripted
+) -> None:
+    """As opencode does; another session's call goes on."""
+    here.configure(s=scripted(tool("sign") | WRITES, elicits="Your name?"))
+    with ExitStack() as stack:
+        process = stack.enter_context(begun(here))
+        Session(process).open()
+        pid = gateway_pid(here)
+        other = stack.enter_context(session(here, elicitation={}))
+        number = other.begin("tools/call", **called("s:sign", "call_tool"))
+        question = other.until(lambda each: each.get("method") == "elicitation/create")
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.terminate()
+        process.terminate()
+        process.wait(PATIENCE_S)
+        other.send(id=question["id"], result={"action": "accept", "content": {"name": "Ada"}})
+        assert "Ada" in json.dumps(other.answer(number)["result"])
+        assert gateway_pid(here) == pid
+
+
+def test_a_bridge_that_is_ended_while_its_gateway_starts_leaves_it(
+    here: Cli, scripted: Scripted
+) -> None:
+    here.configure(s=scripted(tool("echo")))
+    with begun(here) as process:
+        until(lambda: [*here.home.rglob("run/gateway-*.lock")], "a gateway is starting")
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.terminate()
+        process.terminate()
+        process.wait(PATIENCE_S)
+    until(lambda: here.records, "it has started")
+    assert alive(gateway_pid(here))
 
 
 @pytest.mark.requirement("bridge:light")

@@ -2,16 +2,19 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from toolscript.config.settings import OPTION, PathSettings
-from toolscript.errors import ConfigError, GatewayError, GatewayMissingError
+from toolscript.errors import ConfigError, GatewayError, GatewayMissingError, ToolscriptError
 from toolscript.storage.atomic_files import open_private
+from toolscript.surfaces.cli import detached
 from toolscript.surfaces.cli.connect import client_of, record_file, running_gateway
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
@@ -27,8 +30,52 @@ _ATTEMPTS = 3
 """How often a gateway is started that ends before it answers: it may have been killed."""
 
 
+class _Process:
+    """A gateway's process, which is no child of this one: see `detached`."""
+
+    def __init__(self, log: Path, flags: Mapping[str, Any], *, on_demand: bool) -> None:
+        with open_private(log) as output:
+            self._starter = subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
+                _command(flags, on_demand=on_demand),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                bufsize=0,
+                start_new_session=True,
+            )
+        assert self._starter.stdout  # noqa: S101 - it is a pipe
+        self._report = self._starter.stdout
+        self.pid = int(self._report.readline() or 0)
+        self.code: int | None = None
+        """Its exit status; None while it runs."""
+        self._end = threading.Event()
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        with self._report:
+            status = self._report.read()  # takes as long as the gateway runs
+        self._starter.wait()
+        self.code = int(status or 1)
+        self._end.set()
+
+    def ends_within(self, timeout_s: float) -> bool:
+        """Waits for its end; returns whether that came in time."""
+        return self._end.wait(timeout_s)
+
+    def end(self) -> None:
+        """Ends it, by force if it does not obey."""
+        for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+            if self.pid and not self._end.is_set():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, number)
+                self.ends_within(STOP_TIMEOUT_S)
+
+
 class BackgroundGateway:
     """A gateway that was started as a process; within a block, errors end it.
+
+    A signal that ends this process ends no gateway that was started on demand: other sessions
+    may wait for it.
 
     Args:
         paths: Those of this process.
@@ -43,15 +90,20 @@ class BackgroundGateway:
         self._log = paths.data_dir / "logs" / f"{self._file.path.stem}.log"
         # The log of another gateway is left alone until this one is known to be the only one.
         self._early = self._log.with_suffix(f".{os.getpid()}.log")
-        self._process = _spawn(self._early, flags, on_demand=on_demand)
+        self._on_demand = on_demand
+        self._process = _Process(self._early, flags, on_demand=on_demand)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._on_demand and not issubclass(kind, ToolscriptError):
+            if self._early.exists():
+                self._early.replace(self._log)
+            return
         reason = self._reason_of_its_end() if kind is GatewayMissingError else ""
         if kind is not None:
-            _end_child(self._process)
+            self._process.end()
             if self._early.exists() and not self._file.is_locked():
                 self._early.replace(self._log)
         self._early.unlink(missing_ok=True)
@@ -60,8 +112,7 @@ class BackgroundGateway:
 
     def _reason_of_its_end(self) -> str:
         """Returns the last line of a gateway that has answered and then ended; else empty."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_EXIT_S)
+        if self._process.ends_within(_EXIT_S):
             return _last_line(self._early if self._early.exists() else self._log)
         return ""
 
@@ -101,36 +152,20 @@ def ensure_gateway(paths: PathSettings, flags: Mapping[str, Any]) -> GatewayReco
     raise GatewayError(f"no gateway answered within {LISTEN_TIMEOUT_S:g} s")
 
 
-def _spawn(log: Path, flags: Mapping[str, Any], *, on_demand: bool) -> "subprocess.Popen[bytes]":
+def _command(flags: Mapping[str, Any], *, on_demand: bool) -> list[str]:
     # With -P a project's own click.py, for example, is not imported.
-    command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
+    command = [sys.executable, "-P", "-m", detached.__name__, "gateway", "start", "--foreground"]
     command += ["--on-demand"] if on_demand else []
     for name, value in flags.items():
         if value is not None:
             command += [OPTION[name].flag or "", *([] if value is True else [str(value)])]
-    with open_private(log) as output:
-        return subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    return command
 
 
-def _end_child(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _record_of(process: "subprocess.Popen[bytes]", file: GatewayFile, log: Path) -> GatewayRecord:
+def _record_of(process: _Process, file: GatewayFile, log: Path) -> GatewayRecord:
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while time.monotonic() < deadline:
-        code = process.poll()
+        code = process.code
         if code is not None:
             kind = ConfigError if code == codes_of(ConfigError).exit_code else GatewayError
             raise kind(_last_line(log) or f"the gateway ended with code {code}")
