@@ -103,7 +103,6 @@ NAMES = ("fetch", "filesystem", "git", "memory", "time")
 
 @pytest.mark.requirement("cache:place", "cache:name")
 def test_the_embedding_cache_is_in_the_home_directory_named_by_the_servers(place: Place) -> None:
-    """cache:place, cache:name"""
     assert place.stats()["documentsEmbedded"] == 24
     assert place.files == [place.home / ".toolscript" / "cache" / "embeddings" / name_of(*NAMES)]
 
@@ -113,7 +112,6 @@ def test_the_embedding_cache_is_in_the_home_directory_named_by_the_servers(place
 def test_the_data_directory_moves_it(
     place: Place, tools: tuple[ToolSpec, ...], tmp_path: Path, by: str
 ) -> None:
-    """cache:place"""
     moved = tmp_path / "not" / "there" / "yet"
     place.environ["TOOLSCRIPT_DATA_DIR"] = str(moved)
     place.know(tools)
@@ -127,7 +125,6 @@ def test_the_data_directory_moves_it(
 
 @pytest.mark.requirement("search:stats", "cache:incremental")
 def test_what_was_embedded_once_is_read_from_the_cache(place: Place) -> None:
-    """cache:incremental, search:stats"""
     first, second = place.stats(), place.stats()
     assert (first["documentsEmbedded"], first["documentsFromCache"]) == (24, 0)
     assert (second["documentsEmbedded"], second["documentsFromCache"]) == (0, 24)
@@ -137,7 +134,6 @@ def test_what_was_embedded_once_is_read_from_the_cache(place: Place) -> None:
 
 @pytest.mark.requirement("cache:validity")
 def test_a_changed_tool_alone_is_embedded_again(place: Place, tools: tuple[ToolSpec, ...]) -> None:
-    """cache:validity"""
     place.stats()
     first, *others = tools
     changed = ToolSpec(server=first.server, name=first.name, description="Something else.")
@@ -151,7 +147,6 @@ def test_a_changed_tool_alone_is_embedded_again(place: Place, tools: tuple[ToolS
 def test_a_damaged_cache_is_rebuilt_with_a_warning(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:validity"""
     place.stats()
     [path] = place.files
     keys = keys_in(path)
@@ -163,7 +158,6 @@ def test_a_damaged_cache_is_rebuilt_with_a_warning(
 
 @pytest.mark.requirement("cache:name", "cache:incremental")
 def test_another_set_of_servers_is_another_file(place: Place, tools: tuple[ToolSpec, ...]) -> None:
-    """cache:incremental, cache:name"""
     place.search("read a file")
     [old] = place.files
     before = old.read_bytes()
@@ -176,7 +170,6 @@ def test_another_set_of_servers_is_another_file(place: Place, tools: tuple[ToolS
 
 @pytest.mark.requirement("cache:off")
 def test_without_the_cache_nothing_is_written(place: Place) -> None:
-    """cache:off"""
     place.environ["TOOLSCRIPT_SEARCH_NO_CACHE"] = "true"
     assert place.search("read a file").hits
     assert place.files == []
@@ -185,7 +178,6 @@ def test_without_the_cache_nothing_is_written(place: Place) -> None:
 
 @pytest.mark.requirement("cache:off")
 def test_without_the_cache_nothing_is_read(place: Place) -> None:
-    """cache:off"""
     place.search("read a file")
     [path] = place.files
     before = path.stat()
@@ -198,7 +190,6 @@ def test_without_the_cache_nothing_is_read(place: Place) -> None:
 
 @pytest.mark.requirement("search:rank")
 def test_a_question_is_answered_from_the_snapshot_with_no_server(place: Place) -> None:
-    """catalogue:snapshot, search:rank"""
     result = place.search("download a web page")
     assert result.hits[0].document.id == "fetch__fetch"
     assert result.degraded == ()
@@ -207,7 +198,6 @@ def test_a_question_is_answered_from_the_snapshot_with_no_server(place: Place) -
 
 @pytest.mark.requirement("search:fusion", "search:threshold", "search:limit")
 def test_limit_threshold_and_alpha_come_from_the_settings(place: Place) -> None:
-    """search:limit, search:threshold, search:fusion"""
     place.environ |= {"TOOLSCRIPT_SEARCH_LIMIT": "5", "TOOLSCRIPT_SEARCH_THRESHOLD": "0.01"}
     place.environ["TOOLSCRIPT_SEARCH_ALPHA"] = "0.25"
     result = place.search("rename a document")
@@ -221,7 +211,6 @@ def test_limit_threshold_and_alpha_come_from_the_settings(place: Place) -> None:
 
 @pytest.mark.requirement("model:lazy")
 def test_nothing_is_loaded_by_wiring(place: Place) -> None:
-    """model:lazy"""
     stats = place.application().stats()
     assert (stats["modelLoaded"], stats["device"], stats["toolsIndexed"]) == (False, None, 0)
     assert str(stats["model"]).startswith("toolscript-minilm-l6@")  # its files say that much
@@ -230,7 +219,6 @@ def test_nothing_is_loaded_by_wiring(place: Place) -> None:
 
 @pytest.mark.requirement("search:stats", "model:bundled")
 def test_the_statistics_say_what_answers(place: Place) -> None:
-    """search:stats, model:bundled"""
     stats = place.stats()
     assert stats["model"].startswith("toolscript-minilm-l6@")
     assert stats["signals"] == ["semantic", "fuzzy"]
@@ -239,8 +227,6 @@ def test_the_statistics_say_what_answers(place: Place) -> None:
 
 @pytest.mark.requirement("search:stats", "model:lazy")
 def test_a_question_asked_twice_is_embedded_once(place: Place) -> None:
-    """model:lazy, search:stats"""
-
     async def ask(app: App) -> dict[str, Any]:
         for text in ("read a file", "read a file", "read a file", "send mail"):
             await app.search(SearchRequest(text=text))
@@ -262,7 +248,6 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
     *,
     found: bool,
 ) -> None:
-    """search:degraded, model:bundled"""
     place.environ["TOOLSCRIPT_SEARCH_MODEL"] = "ollama://127.0.0.1:9/gone"
     place.environ["TOOLSCRIPT_SEARCH_FALLBACK"] = fallback
 
@@ -284,8 +269,6 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
 
 @pytest.mark.requirement("model:select")
 def test_a_model_folder_is_used_where_there_is_one(place: Place) -> None:
-    """model:select"""
-
     folder = place.home / "toolscript-minilm-l6"
     shutil.copytree(BUNDLED_FOLDER, folder)
     assert place.search("download a web page", model=str(folder)).degraded == ()
@@ -293,7 +276,6 @@ def test_a_model_folder_is_used_where_there_is_one(place: Place) -> None:
 
 @pytest.mark.requirement("config:file")
 def test_without_a_configuration_there_is_no_application(tmp_path: Path) -> None:
-    """config:file"""
     found = settings.load_settings({"config": tmp_path / "gone.json"}, {"HOME": str(tmp_path)})
     with pytest.raises(ConfigMissingError, match="does not exist"):
         application(found, environ={"HOME": str(tmp_path)})

@@ -31,14 +31,12 @@ TOOLS = st.one_of(
 @pytest.mark.requirement("catalogue:ids")
 @given(server=SERVERS, name=TOOLS)
 def test_ids_split_back_into_what_they_were_made_of(server: str, name: str) -> None:
-    """catalogue:ids"""
     assert split_tool_id(tool_id(server, name)) == (server, name)
 
 
 @pytest.mark.requirement("catalogue:ids")
 @pytest.mark.parametrize("identifier", ["", "time", "__now", "time__", "time_now", "__"])
 def test_what_has_no_server_or_no_tool_is_no_id(identifier: str) -> None:
-    """catalogue:ids"""
     with pytest.raises(InputError, match="expected server__tool"):
         split_tool_id(identifier)
 
@@ -111,7 +109,6 @@ def test_secrets_are_values_of_the_environment_and_headers_longest_first() -> No
     ],
 )
 def test_what_else_is_secret(changes: dict[str, object], expected: str) -> None:
-    """upstream:isolation"""
     assert expected in spec(**changes).secrets
 
 
@@ -154,7 +151,6 @@ def test_a_server_is_shown_without_its_secrets() -> None:
 
 
 def test_a_changed_description_or_schema_changes_a_tools_digest() -> None:
-    """cache:validity"""
     tool = ToolSpec(server="s", name="t", description="d", input_schema={"a": 1, "b": 2})
     changed = [
         ToolSpec(server="s", name="t", description="e", input_schema={"a": 1, "b": 2}),
@@ -233,7 +229,6 @@ def test_any_schema_has_a_document(properties: object) -> None:
     ],
 )
 def test_a_grant_is_servers_and_tools_added_up(grant: Grant, tools: str, servers: str) -> None:
-    """http:others"""
     known = ["git__log", "git__push", "github__push", "time__now"]
     assert [identifier for identifier in known if grant.allows(identifier)] == tools.split()
     assert [name for name in ("git", "github", "time") if grant.shows(name)] == servers.split()
@@ -254,7 +249,6 @@ def test_a_grant_is_servers_and_tools_added_up(grant: Grant, tools: str, servers
     ],
 )
 def test_every_tool_of_a_server_is_granted_whatever_its_name(tools: str, servers: str) -> None:
-    """http:others"""
     grant = Grant(tools=(tools,))
     assert [name for name in ("a", "git", "github") if grant.allows_server(name)] == servers.split()
 

@@ -66,7 +66,6 @@ def application(signal: SemanticSignal, tmp_path: Path, model: LazyModel | None 
 def test_a_search_that_takes_too_long_is_a_clear_error_and_the_next_one_is_answered(
     tmp_path: Path,
 ) -> None:
-    """search:timeout"""
     encoder = Stuck()
 
     async def scenario() -> int:
@@ -101,8 +100,6 @@ def test_a12_the_device_is_what_the_model_says(tmp_path: Path, encoder: Encoder)
 def test_a_fault_while_indexing_is_told_and_hangs_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """search:degraded"""
-
     async def scenario() -> tuple[str, ...]:
         async with application(signal_of(Broken()), tmp_path).running() as app:
             await app.ready()

@@ -41,7 +41,6 @@ def embedded(now: Running) -> object:
 def test_a_server_that_is_added_is_found_and_only_its_tools_embedded(
     tmp_path: Path, scripted: Scripted, now: Running, files: Entry, starts: Path
 ) -> None:
-    """upstream:live"""
     assert embedded(now) == 1
     write(tmp_path / "servers.json", {"files": files, "mail": scripted(SEND_MAIL)})
     until(lambda: "mail__send_mail" in now.finds("send_mail"), "the new tool is found")
@@ -74,7 +73,6 @@ def test_a_server_that_is_changed_is_started_anew(
 def test_a_mistake_costs_only_its_server_and_a_broken_file_nothing(
     tmp_path: Path, now: Running, files: Entry
 ) -> None:
-    """upstream:live, config:file"""
     write(tmp_path / "servers.json", {"files": files, "odd": {"type": "pigeon"}})
     until(lambda: "odd" in now.statuses(), "the mistake is shown")
     assert now.status("odd").state == "invalid"

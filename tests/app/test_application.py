@@ -121,7 +121,6 @@ def test_nothing_to_search_at_all(scripted: Scripted) -> None:
 
 @pytest.mark.requirement("catalogue:progressive")
 def test_servers_without_tools(scripted: Scripted) -> None:
-    """catalogue:progressive."""
     with running(write_config(scripted.directory / "servers.json", {"bare": scripted()})) as now:
         now.settle()
         with pytest.raises(NotReadyError, match="the configured servers offer none"):
@@ -143,7 +142,6 @@ def test_a_mistake_disables_that_server_only(scripted: Scripted) -> None:
 
 @pytest.mark.requirement("config:file")
 def test_a_disabled_server_is_not_started(counted: Counted) -> None:
-    """config:file."""
     off = counted.server("off", SEND_MAIL) | {"disabled": True}
     write_config(counted.config, {"off": off, "files": counted.server("files", READ_FILE)})
     with running(counted.config) as now:
@@ -224,7 +222,6 @@ def test_a_client_has_what_is_granted(known: Counted) -> None:
 def test_what_is_out_of_range_is_refused(
     known: Counted, asked: dict[str, Any], kind: type[Exception]
 ) -> None:
-    """search:limits."""
     with running(known.config, wiring=OFFLINE) as now:
         now.settle()
         with pytest.raises(kind):
@@ -281,7 +278,6 @@ def test_only_what_was_configured_anew_is_connected_to(known: Counted) -> None:
 
 @pytest.mark.requirement("catalogue:snapshot")
 def test_what_is_no_longer_configured_is_gone(known: Counted) -> None:
-    """catalogue:snapshot."""
     files = json.loads(known.config.read_text("utf-8"))["mcpServers"]["files"]
     write_config(known.config, {"files": files})
     with running(known.config, wiring=OFFLINE) as now:

@@ -28,7 +28,6 @@ def entry(server: str, *tools: str) -> ServerEntry:
 
 @pytest.mark.requirement("catalogue:progressive")
 def test_only_servers_that_changed_are_read_again(tmp_path: Path) -> None:
-    """catalogue:progressive"""
     config = Config((tmp_path / "config.json",), ())
     gateway = Gateway(config, Catalogue({}), no_connection, unused_pins())
     feed = ToolFeed(gateway, SnapshotStore(tmp_path, config.key))

@@ -32,7 +32,6 @@ def data(tmp_path: Path) -> Path:
 def test_names_typos_nonsense_and_survivors_are_counted(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """search:exact, search:typo, search:calibrated"""
     written = data / "found.json"
     chosen = ["--data", str(data), "--names", "small", "--among", "small", "--datasets", "small"]
     chosen += ["--gamed", "small"]

@@ -21,7 +21,6 @@ def found() -> Found:
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_there_are_many_different_texts_and_two_questions_for_each(collection: str) -> None:
-    """skills:folders"""
     there = skill_catalogue(collection).skills
     assert len(there) >= 100
     assert sum(len(skill.passages) >= 2 for skill in there.values()) >= 100
@@ -43,7 +42,6 @@ def test_skills_are_found_in_other_words(found: Found) -> None:
 @pytest.mark.long
 @pytest.mark.requirement("skills:folders")
 def test_the_ranking_beats_words_and_the_model_alone(found: Found) -> None:
-    """skills:folders"""
     ours = found[OURS]
     for other in (found[COSINE], found[WORDS]):
         assert ours.within(1) >= other.within(1) + 0.03

@@ -27,7 +27,6 @@ PAIRS = st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), unique=Tru
     ],
 )
 def test_names(name: str, as_pascal: str, as_camel: str, as_snake: str) -> None:
-    """types:typescript, types:python."""
     assert (pascal(name), camel(name), snake(name)) == (as_pascal, as_camel, as_snake)
 
 
@@ -46,7 +45,6 @@ def test_names(name: str, as_pascal: str, as_camel: str, as_snake: str) -> None:
     ],
 )
 def test_a_tool_keeps_its_name_in_python_where_it_can(name: str, method: str) -> None:
-    """types:python."""
     assert python_method(name) == method
 
 

@@ -90,7 +90,6 @@ def accepted(folder: Path) -> dict[tuple[int, int], bool]:
 
 @pytest.mark.requirement("types:typescript")
 def test_we_agree_with_the_peer_or_say_why_not(tmp_path: Path) -> None:
-    """types:typescript."""
     schemas = [schema for schema, _ in SCHEMAS]
     theirs = json.loads(node(PEER, PACKAGES, json.dumps(schemas)))
     results: list[dict[tuple[int, int], bool]] = []

@@ -60,12 +60,10 @@ def of(schema: Any) -> str:
 
 
 def test_the_form_of_the_module() -> None:
-    """types:python."""
     assert FORM in module(READ)
 
 
 def test_the_example_calls_the_tool_with_what_it_needs() -> None:
-    """types:python."""
     example = python.usage(READ, Identifiers([(READ.server, READ.name)]))
     assert example == 'await tools.desktop_commander.read_file({"path": "file.txt"})'
 
@@ -90,7 +88,6 @@ def test_the_example_calls_the_tool_with_what_it_needs() -> None:
     ids=str,
 )
 def test_what_a_schema_becomes(schema: Any, expected: str) -> None:
-    """types:python."""
     assert f"    x: NotRequired[{expected}]\n" in of({"properties": {"x": schema}})
 
 

@@ -224,7 +224,6 @@ NUMBER = {"type": "number"}
     ids=str,
 )
 def test_what_a_schema_becomes(schema: Any, expected: str) -> None:
-    """types:typescript."""
     assert typescript.spell(read(schema).root, "T") == expected
 
 

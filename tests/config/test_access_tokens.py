@@ -25,7 +25,6 @@ def granted(store: TokenStore, secret: str) -> Grant | None:
 
 
 def test_a_token_is_worth_its_grant_and_is_not_kept(store: TokenStore) -> None:
-    """http:others"""
     made, secret = store.create(GIT, "ana")
     assert granted(store, secret) == GIT
     assert [token.name for token in store.all()] == ["ana"]
@@ -37,7 +36,6 @@ def test_a_token_is_worth_its_grant_and_is_not_kept(store: TokenStore) -> None:
 
 @pytest.mark.parametrize("guess", ["", "ts_", "x", "ts_" + "A" * 43, "\ud800", "é"])
 def test_another_token_is_worth_nothing(store: TokenStore, guess: str) -> None:
-    """http:others"""
     store.create(EVERYTHING)
     assert store.find(guess) is None
 
@@ -49,7 +47,6 @@ def test_the_hash_is_no_token(store: TokenStore) -> None:
 
 
 def test_what_another_process_makes_or_revokes_counts_at_once(store: TokenStore) -> None:
-    """http:others"""
     other = TokenStore(store.path.parent.parent, "0123456789abcdef")
     assert store.all() == ()
     made, secret = other.create(GIT)
@@ -62,14 +59,12 @@ def test_what_another_process_makes_or_revokes_counts_at_once(store: TokenStore)
 
 
 def test_only_what_is_there_can_be_revoked(store: TokenStore) -> None:
-    """http:others"""
     made, _ = store.create(GIT)
     with pytest.raises(UnknownNameError, match=rf"'nope'; there are: {made.id}"):
         store.revoke("nope")
 
 
 def test_a_token_expires(store: TokenStore) -> None:
-    """http:others"""
     made, secret = store.create(GIT, days=1)
     assert granted(store, secret) == GIT
     end = datetime.fromisoformat(made.expires)
@@ -82,7 +77,6 @@ def test_a_token_expires(store: TokenStore) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version": 1}', b"\xff", b"[" * 9999])
 def test_a_damaged_file_lets_nobody_in(store: TokenStore, damage: bytes) -> None:
-    """http:others"""
     _, secret = store.create(EVERYTHING)
     store.path.write_bytes(damage)
     for _ in range(2):
@@ -92,13 +86,11 @@ def test_a_damaged_file_lets_nobody_in(store: TokenStore, damage: bytes) -> None
 
 @pytest.mark.parametrize("tool", ["git", "git__", "__status", "*"])
 def test_a_tool_that_is_no_id_is_refused(tool: str) -> None:
-    """http:others"""
     with pytest.raises(InputError, match="expected an id such as git__status"):
         grant_for((), (tool,))
 
 
 def test_with_nothing_named_everything_is_granted() -> None:
-    """http:others"""
     assert grant_for((), ()) == EVERYTHING
     grant = Grant(servers=("git",), tools=("fs__read_*",))
     assert grant_for(("git",), ("fs__read_*",)) == grant == grant_for(("git",), ("fs:read_*",))

@@ -53,7 +53,6 @@ def names(config: Config | None) -> list[str]:
 
 @pytest.mark.requirement("upstream:live")
 def test_an_edit_is_handed_over_once(project: Path, followed: Follower) -> None:
-    """upstream:live"""
     assert followed.poll() is None
     write(project, a=GOOD, b=GOOD)
     assert names(followed.poll()) == ["a", "b"]
@@ -87,7 +86,6 @@ def test_what_cannot_be_read_changes_nothing_and_is_told_once(
 
 
 def test_a_file_that_is_deleted_changes_nothing(project: Path, followed: Follower) -> None:
-    """upstream:live"""
     project.unlink()
     assert followed.poll() is None
     assert "no .toolscript.json" in followed.problem

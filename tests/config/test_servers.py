@@ -112,7 +112,6 @@ def test_the_gateways_own_port_is_that_of_the_variable(tmp_path: Path) -> None:
 
 
 def test_the_file_is_found_in_the_directories_above(tmp_path: Path) -> None:
-    """config:file"""
     expected = write(tmp_path / "project" / FILE_NAME, {"time": GOOD})
     below = tmp_path / "project" / "src" / "deep"
     below.mkdir(parents=True)
@@ -122,7 +121,6 @@ def test_the_file_is_found_in_the_directories_above(tmp_path: Path) -> None:
 
 
 def test_the_nearest_of_several_files_is_the_projects(tmp_path: Path) -> None:
-    """config:file"""
     write(tmp_path / FILE_NAME, {"far": GOOD})
     near = write(tmp_path / "a" / FILE_NAME, {"near": GOOD})
     (tmp_path / "a" / "b").mkdir()
@@ -132,7 +130,6 @@ def test_the_nearest_of_several_files_is_the_projects(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("config:file")
 def test_the_projects_servers_are_put_over_the_users(tmp_path: Path) -> None:
-    """config:file"""
     project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": "project"}, "mine": GOOD})
     user = write(tmp_path / "h" / FILE_NAME, {"both": {"command": "user"}, "other": GOOD})
     config = load_config(
@@ -147,7 +144,6 @@ def test_the_projects_servers_are_put_over_the_users(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_the_project_is_not_hidden_by_the_users_server(tmp_path: Path) -> None:
-    """config:file"""
     project = write(tmp_path / "p" / FILE_NAME, {"both": {"command": 1}})
     write(tmp_path / "h" / FILE_NAME, {"both": GOOD, "broken": {}})
     config = load_config(
@@ -158,7 +154,6 @@ def test_a_mistake_in_the_project_is_not_hidden_by_the_users_server(tmp_path: Pa
 
 
 def test_the_users_file_alone_is_enough_also_below_the_home_directory(tmp_path: Path) -> None:
-    """config:file"""
     user = write(tmp_path / FILE_NAME, {"time": {**GOOD, "cwd": "relative"}})
     (tmp_path / "work").mkdir()
     config = load_config(None, tmp_path / "work", {"HOME": str(tmp_path)})
@@ -167,7 +162,6 @@ def test_the_users_file_alone_is_enough_also_below_the_home_directory(tmp_path: 
 
 
 def test_a_named_file_is_read_alone_relative_to_the_working_directory(tmp_path: Path) -> None:
-    """config:file"""
     write(tmp_path / FILE_NAME, {"project": GOOD})
     write(tmp_path / "other.json", {"named": GOOD})
     config = load_config(Path("other.json"), tmp_path, {"HOME": str(tmp_path)})
@@ -176,7 +170,6 @@ def test_a_named_file_is_read_alone_relative_to_the_working_directory(tmp_path: 
 
 
 def test_a_named_file_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
-    """config:file"""
     write(tmp_path / FILE_NAME, {"time": GOOD})
     with pytest.raises(ConfigMissingError, match=f"file {re.escape(str(tmp_path))} is a directory"):
         load_config(tmp_path, tmp_path, {})
@@ -185,7 +178,6 @@ def test_a_named_file_that_is_missing_is_an_error_that_names_it(tmp_path: Path) 
 
 
 def test_no_file_anywhere_is_an_error_with_an_example(tmp_path: Path) -> None:
-    """config:file"""
     with pytest.raises(ConfigMissingError) as caught:
         load_config(None, tmp_path, {"HOME": str(tmp_path / "home")})
     assert FILE_NAME in str(caught.value)
@@ -213,7 +205,6 @@ def test_a_projects_servers_run_in_the_projects_directory(tmp_path: Path) -> Non
 
 @pytest.mark.requirement("config:file")
 def test_a_local_server_has_command_arguments_environment_and_directory(tmp_path: Path) -> None:
-    """config:file"""
     entry = {"command": "npx", "args": ["-y", "x"], "env": {"A": "b", "N": 1, "T": True}}
     assert one(tmp_path, {**entry, "cwd": "/srv"}) == ServerSpec(
         name="it",
@@ -230,7 +221,6 @@ def test_a_local_server_has_command_arguments_environment_and_directory(tmp_path
 def test_a_remote_server_has_an_address_under_any_usual_key_and_headers(
     tmp_path: Path, key: str
 ) -> None:
-    """config:file"""
     entry = {key: "https://example.org/mcp", "headers": {"X-Key": "k"}}
     assert one(tmp_path, entry) == ServerSpec(
         name="it",
@@ -263,13 +253,11 @@ def test_a_remote_server_has_an_address_under_any_usual_key_and_headers(
 def test_the_type_is_optional_and_written_in_several_ways(
     tmp_path: Path, entry: dict[str, Any], transport: str
 ) -> None:
-    """config:file"""
     assert one(tmp_path, entry).transport == transport
 
 
 @pytest.mark.requirement("config:file")
 def test_tools_are_included_and_excluded_by_name(tmp_path: Path) -> None:
-    """config:file"""
     spec = one(tmp_path, {**GOOD, "includeTools": ["read_*"], "excludeTools": ["read_secret"]})
     assert (spec.include_tools, spec.exclude_tools) == (("read_*",), ("read_secret",))
     plain = one(tmp_path, GOOD)
@@ -299,7 +287,6 @@ def test_classes_are_given_by_name(tmp_path: Path, stated: Any, meant: dict[str,
 
 
 def test_the_most_specific_limit_of_results_counts(tmp_path: Path) -> None:
-    """config:file"""
     limits = {"*": 5000, "get_*": 6000, "get_all": 7000}
     spec = one(tmp_path, {**GOOD, "resultLimit": limits})
     assert [spec.result_limit(each) for each in ("x", "get_one", "get_all")] == [5000, 6000, 7000]
@@ -311,7 +298,6 @@ def test_the_most_specific_limit_of_results_counts(tmp_path: Path) -> None:
     "keys", [("startTimeout", "callTimeout"), ("startup_timeout_sec", "tool_timeout_sec")]
 )
 def test_a_server_may_have_times_of_its_own(tmp_path: Path, keys: tuple[str, str]) -> None:
-    """config:file"""
     assert one(tmp_path, GOOD).start_timeout_s is None
     spec = one(tmp_path, GOOD | dict(zip(keys, (90, 0.5), strict=True)))
     assert (spec.start_timeout_s, spec.call_timeout_s) == (90.0, 0.5)
@@ -330,7 +316,6 @@ def test_a_client_that_is_registered_already(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("config:file")
 def test_a_disabled_server_may_be_unfinished(tmp_path: Path) -> None:
-    """config:file"""
     config = read(tmp_path, {"off": {"disabled": True, "command": "${MISSING}", "args": 1}})
     assert not config.problems
     assert config.servers[0].disabled
@@ -354,7 +339,6 @@ def test_a_disabled_server_may_be_unfinished(tmp_path: Path) -> None:
     ],
 )
 def test_variables_are_put_in(tmp_path: Path, written: str, meant: str) -> None:
-    """config:file"""
     environ = {"SET": "value", "EMPTY": "", "LOOP": "${SET}"}
     spec = one(tmp_path, {"command": "x", "args": [written], "env": {"A": written}}, **environ)
     assert (spec.args, spec.env) == ((meant,), {"A": meant})
@@ -362,7 +346,6 @@ def test_variables_are_put_in(tmp_path: Path, written: str, meant: str) -> None:
 
 @pytest.mark.requirement("config:file")
 def test_variables_are_put_into_every_text_of_a_server(tmp_path: Path) -> None:
-    """config:file"""
     environ = {"A": "b"}
     local = one(tmp_path, {"command": "${A}", "cwd": "/${A}", "env": {"k": "${A}"}}, **environ)
     remote = one(tmp_path, {"url": "http://${A}/", "headers": {"k": "${A}"}}, **environ)
@@ -373,7 +356,6 @@ def test_variables_are_put_into_every_text_of_a_server(tmp_path: Path) -> None:
 @pytest.mark.requirement("config:file")
 @pytest.mark.parametrize("section", ["mcpServers", "servers"])
 def test_the_section_is_spelled_as_clients_spell_it(tmp_path: Path, section: str) -> None:
-    """config:file"""
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"other": 1, section: {"time": GOOD}}), "utf-8-sig")
     assert names(load_config(path, tmp_path, {})) == ["time"]
@@ -503,7 +485,6 @@ MISTAKES: list[tuple[str, Any, str]] = [
 def test_a_mistake_names_file_server_key_and_expectation_and_costs_only_that_server(
     tmp_path: Path, name: str, entry: Any, message: str
 ) -> None:
-    """config:file"""
     config = read(tmp_path, {"before": GOOD, name: entry, "after": GOOD})
     assert names(config) == ["before", "after"]
     [problem] = config.problems
@@ -512,7 +493,6 @@ def test_a_mistake_names_file_server_key_and_expectation_and_costs_only_that_ser
 
 
 def test_a_name_that_cannot_be_encoded_costs_only_its_server(tmp_path: Path) -> None:
-    """config:file"""
     config = read(tmp_path, {"x\ud800y": GOOD, "after": GOOD})
     assert names(config) == ["after"]
     [problem] = config.problems
@@ -546,7 +526,6 @@ def not_known(wrong: str, right: str) -> str:
 
 
 def test_every_misspelling_of_a_servers_key_is_reported_with_the_right_one(tmp_path: Path) -> None:
-    """config:file"""
     wrong = misspelt(SERVER_KEYS, FOREIGN_KEYS)
     assert len(wrong) > 600
     entries = {f"{i}": {**GOOD, key: "x"} for i, (key, _) in enumerate(wrong)}
@@ -556,7 +535,6 @@ def test_every_misspelling_of_a_servers_key_is_reported_with_the_right_one(tmp_p
 
 
 def test_every_misspelling_of_a_key_of_oauth_is_reported(tmp_path: Path) -> None:
-    """config:file"""
     wrong = misspelt(OAUTH_KEYS, FOREIGN_OAUTH_KEYS)
     login = {"clientId": "us"}
     config = read(
@@ -677,7 +655,6 @@ def test_a_key_that_nobody_knows_is_told(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_key_of_a_disabled_server_is_not_read(tmp_path: Path) -> None:
-    """config:file"""
     config = read(tmp_path, {"off": {"disabled": True, "comand": 1}})
     assert names(config) == ["off"]
     [problem] = read(tmp_path, {"off": {"disabeld": True, **GOOD}}).problems
@@ -724,7 +701,6 @@ def document(path: Path, content: Mapping[str, Any]) -> Path:
 
 
 def test_a_misspelt_key_beside_the_servers_disables_none(tmp_path: Path) -> None:
-    """config:file"""
     rules = {"permissions", "profiles"}
     wrong = misspelt([key for key in TOP_LEVEL_KEYS if key not in {*SECTIONS, *rules}])
     wrong += [("mcpServer", "mcpServers"), ("Mcp_Servers", "mcpServers"), ("server", "servers")]
@@ -756,7 +732,6 @@ def test_a_misspelt_key_of_a_profile_stops_the_file_from_being_used(tmp_path: Pa
 
 
 def test_both_files_keys_are_reported(tmp_path: Path) -> None:
-    """config:file"""
     (tmp_path / "p").mkdir()
     (tmp_path / "h").mkdir()
     project = document(tmp_path / "p" / FILE_NAME, {"mcpServers": {}, "skils": []})
@@ -773,7 +748,6 @@ def test_both_files_keys_are_reported(tmp_path: Path) -> None:
 def test_a_misspelt_section_is_an_error_that_names_the_right_one(
     tmp_path: Path, also: dict[str, Any]
 ) -> None:
-    """config:file"""
     wrong = misspelt(["mcpServers", "servers", "context_servers"])
     for key, right in (pair for pair in wrong if pair[0] not in SECTIONS):
         path = document(tmp_path / "c.json", {key: {"time": GOOD}, **also})
@@ -784,7 +758,6 @@ def test_a_misspelt_section_is_an_error_that_names_the_right_one(
 
 
 def test_keys_of_other_programs_beside_the_servers_are_ignored(tmp_path: Path) -> None:
-    """config:file"""
     others = ["inputs", "$schema", "projects", "hooks", "globalShortcut", "preferences", "theme"]
     content: dict[str, Any] = {
         "mcpServers": {"time": GOOD},
@@ -810,7 +783,6 @@ SECRET = "sk-1234567890"  # noqa: S105 - looked for where it must not be
     ],
 )
 def test_a_mistake_does_not_tell_a_secret(tmp_path: Path, entry: Mapping[str, Any]) -> None:
-    """config:file"""
     [problem] = read(tmp_path, {"it": entry}, KEY=SECRET).problems
     assert SECRET not in str(problem)
     assert any(shown in str(problem) for shown in ("KEY", "***", "a string"))
@@ -827,12 +799,10 @@ def test_a_mistake_does_not_tell_a_secret(tmp_path: Path, entry: Mapping[str, An
     ],
 )
 def test_what_variables_put_in_is_secret(tmp_path: Path, entry: Mapping[str, Any]) -> None:
-    """config:file"""
     assert SECRET in one(tmp_path, entry, KEY=SECRET).secrets
 
 
 def test_defaults_and_well_known_directories_are_not_secret(tmp_path: Path) -> None:
-    """config:file"""
     args = ["${HOME}/notes", "${UNSET:-./a-default}", "${EMPTY:-./another}"]
     spec = one(tmp_path, {"command": "x", "args": args}, HOME="/home/ana", EMPTY="")
     assert spec.args == ("/home/ana/notes", "./a-default", "./another")
@@ -840,7 +810,6 @@ def test_defaults_and_well_known_directories_are_not_secret(tmp_path: Path) -> N
 
 
 def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
-    """config:file"""
     path = tmp_path / "c.json"
     path.write_text('{\n  "mcpServers": {\n    "a": oops\n  }\n}')
     with pytest.raises(ConfigSyntaxError) as caught:
@@ -869,7 +838,6 @@ def test_invalid_json_is_located_by_line_and_column(tmp_path: Path) -> None:
 def test_a_file_that_is_no_configuration_is_refused_with_its_name(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
-    """config:file"""
     path = tmp_path / "c.json"
     path.write_bytes(content)
     with pytest.raises(ConfigSyntaxError) as caught:
@@ -896,7 +864,6 @@ DOCUMENT = JSON | st.fixed_dictionaries({"mcpServers": st.dictionaries(st.text()
 def test_any_json_is_either_a_configuration_or_a_configuration_error(
     tmp_path: Path, document: Any, *, set_a: bool
 ) -> None:
-    """config:file"""
     path = tmp_path / "c.json"
     path.write_text(json.dumps(document))
     try:
@@ -919,7 +886,6 @@ def test_any_json_is_either_a_configuration_or_a_configuration_error(
 
 @pytest.mark.requirement("cache:name")
 def test_the_hash_is_that_of_the_sorted_names_of_the_enabled_servers(tmp_path: Path) -> None:
-    """cache:name"""
     servers = {"time": GOOD, "Ärger": GOOD, "git": GOOD, "off": {"disabled": True}, "bad": {}}
     expected = hashlib.sha256('["git","time","Ärger"]'.encode()).hexdigest()[:16]
     assert read(tmp_path, servers).servers_hash == expected

@@ -30,7 +30,6 @@ def test_an_option_is_well_formed(option: Option) -> None:
 
 @pytest.mark.requirement("search:threshold", "search:limit", "cache:place")
 def test_the_defaults_are_those_of_the_specification() -> None:
-    """search:limit, search:threshold, search:fusion, cache:place, model:default, model:device"""
     found = load_settings({}, {"HOME": "/home/ana"})
     assert (found.search.limit, found.search.threshold, found.search.alpha) == (3, 0.35, 0.7)
     assert (found.embedding.model, found.embedding.fallback) == ("bundled", "bundled")
@@ -106,7 +105,6 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_default(option: Opti
 def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
     option: Option,
 ) -> None:
-    """search:limits"""
     assert option.bounds
     low, high = option.bounds
     for bound in option.bounds:
@@ -154,7 +152,6 @@ def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
 def test_what_makes_no_sense_is_refused_with_what_was_expected(
     name: str, raw: str, message: str
 ) -> None:
-    """search:limits"""
     with pytest.raises(RangeError) as caught:
         OPTION[name].parse(raw, name)
     assert str(caught.value) == message
@@ -169,7 +166,6 @@ def test_what_makes_no_sense_is_refused_with_what_was_expected(
     ],
 )
 def test_truth_is_written_in_several_ways(raw: str, *, meant: bool) -> None:
-    """cache:off"""
     assert OPTION["no_cache"].parse(raw, "x") is meant
 
 

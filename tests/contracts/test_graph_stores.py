@@ -85,7 +85,6 @@ def described(graph: ToolGraph) -> tuple[object, ...]:
 
 @pytest.mark.requirement("graph:learning")
 def test_a_graph_is_the_same_when_it_is_read_again(reopened: Open) -> None:
-    """graph:learning"""
     graph, store = graph_of("abcd", "bad", "xyz"), reopened()
     graph.add_dependencies([("s__a", "t__need")])
     graph.bootstrap_from_templates([Template(pairs=(("s__d", "t__e"),))])
@@ -102,7 +101,6 @@ def test_a_graph_is_the_same_when_it_is_read_again(reopened: Open) -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_what_is_learned_later_is_added(reopened: Open) -> None:
-    """graph:learning"""
     one = Process(reopened())
     one.learn("ab")
     one.graph.learn(["s__a", "s__b"])
@@ -112,7 +110,6 @@ def test_what_is_learned_later_is_added(reopened: Open) -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_that_two_sessions_used_an_edge_is_stored(reopened: Open) -> None:
-    """graph:learning"""
     one, pairs = Process(reopened()), set[tuple[str, str]]()
     for _ in range(3):
         one.graph.observe(("s__a",), "s__b", pairs=pairs)
@@ -128,7 +125,6 @@ def test_that_two_sessions_used_an_edge_is_stored(reopened: Open) -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_two_processes_keep_one_graph(reopened: Open) -> None:
-    """graph:learning"""
     for sequences in (("ab", "xa"), ("ba", "ab")):
         reopened().add(graph_of(*sequences).drain_changes(), UsageChange())
     both = Process(reopened()).graph
@@ -180,7 +176,6 @@ def test_what_is_not_stored_yet_outlives_a_reading(reopened: Open) -> None:
 
 
 def test_the_questions_of_two_processes_are_put_together(reopened: Open) -> None:
-    """graph:learning"""
     for value in (1.0, 3.0):
         usage = Usage()
         usage.learn("s__a", "m", np.full(4, value, dtype=np.float32))
@@ -300,7 +295,6 @@ while store.add(graph_of("abc").drain_changes(), UsageChange()):
 
 @pytest.mark.requirement("graph:learning")
 def test_a_kill_costs_nothing_that_was_stored(place: str, reopened: Open) -> None:
-    """graph:learning"""
     calls = added = 0
     for _ in range(3):
         command = [sys.executable, "-c", WRITER, place]

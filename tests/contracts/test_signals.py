@@ -57,7 +57,6 @@ def prepared(name: str, corpus: Corpus) -> LexicalSignal | SemanticSignal:
 def test_a_ranking_scores_every_document_from_0_to_1_or_not_at_all(
     name: str, documents: tuple[Document, ...]
 ) -> None:
-    """search:fusion"""
     corpus = Corpus(documents)
     index = prepared(name, corpus).index(corpus)
     for text in QUERIES:

@@ -74,7 +74,6 @@ VECTORS = hnp.arrays(
 def test_what_is_saved_is_loaded_bit_for_bit(
     make: Make, entries: dict[str, CachedVector], model: str
 ) -> None:
-    """cache:shape"""
     name = uuid4().hex  # the same key in the same file stands for the same vector
     assert make(name).save(model, entries)
     loaded = make(name).load(model)
@@ -92,7 +91,6 @@ def test_what_is_saved_is_loaded_bit_for_bit(
 def test_what_is_wanted_is_loaded_bit_for_bit(
     make: Make, vectors: dict[str, np.ndarray], model: str, name: str
 ) -> None:
-    """cache:shape"""
     entries = {name + digest: CachedVector(digest, v) for digest, v in vectors.items()}
     make("x").save("another", {"a": CachedVector("0", np.ones(5, np.float32))})
     cache = make("x")
@@ -106,7 +104,6 @@ def test_what_is_wanted_is_loaded_bit_for_bit(
 
 
 def test_some_of_many_can_be_loaded(make: Make) -> None:
-    """cache:shape"""
     entries = {f"s__a\n#{number}": entry(str(number)) for number in range(400)}
     make("x").save("m", entries)
     wanted = digests(dict(list(entries.items())[:3]))
@@ -120,7 +117,6 @@ def test_some_of_many_can_be_loaded(make: Make) -> None:
 def test_another_models_vectors_are_not_loaded_and_that_is_said(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:validity"""
     make("x").save("m", {"a__1": entry()})
     with caplog.at_level(logging.WARNING):
         assert make("x").load("other") == {}

@@ -49,7 +49,6 @@ TRUTH: list[tuple[str, list[str], tuple[str, ...] | None]] = [
 def test_what_is_asked_and_what_is_offered_decide(
     asked: str, there: list[str], expected: tuple[str, ...] | None
 ) -> None:
-    """model:device"""
     if expected is None:
         with pytest.raises(DeviceError, match=f"offers only .*{CPU}"):
             choose(asked, there)
@@ -137,7 +136,6 @@ def test_a_gpu_that_must_be_and_is_not_is_an_error_at_every_search() -> None:
 
 
 def test_auto_takes_what_there_is() -> None:
-    """model:device"""
     encoder = LazyModel(lazy(Choice("bundled")).get).get().encoder
     assert encoder is not None
     assert (encoder.device == "cpu") is without_gpu()
@@ -186,7 +184,6 @@ def test_cuda_and_rocm_compute_the_bundled_model_in_floats() -> None:
 
 
 def test_only_int8_weights_have_a_graph_in_floats(tmp_path: Path) -> None:
-    """model:device"""
     (tmp_path / "onnx").mkdir()
     weights = tmp_path / "onnx" / "model_quantized.onnx"
     assert find_float_graph(weights) == weights

@@ -54,7 +54,6 @@ def forget(store: module.Hub) -> None:
 def test_a_model_is_downloaded_once_with_progress_and_only_what_is_needed(
     hub: Hub, store: module.Hub
 ) -> None:
-    """model:default, model:select"""
     progress = Progress()
     assert store.local(REPOSITORY) is None
     folder = store.fetch(REPOSITORY, ON_CPU, progress)
@@ -72,7 +71,6 @@ def test_a_model_is_downloaded_once_with_progress_and_only_what_is_needed(
 
 
 def test_all_files_are_of_the_commit_that_the_first_one_has(hub: Hub, store: module.Hub) -> None:
-    """model:default"""
     store.fetch(REPOSITORY, ON_CPU, Progress())
     revisions = [asked.path.split("/")[4] for asked in hub.asked if "resolve" in asked.path]
     assert revisions[0] == "main"
@@ -81,7 +79,6 @@ def test_all_files_are_of_the_commit_that_the_first_one_has(hub: Hub, store: mod
 
 @pytest.mark.requirement("model:device")
 def test_on_a_gpu_the_weights_that_are_not_int8_are_preferred(hub: Hub, store: module.Hub) -> None:
-    """model:device"""
     hub.files[f"{REPOSITORY.name}/onnx/model_fp16.onnx"] = b"half"
     hub.files[f"{REPOSITORY.name}/onnx/model.onnx"] = b"whole"
     folder = store.fetch(REPOSITORY, ON_GPU, Progress())
@@ -89,7 +86,6 @@ def test_on_a_gpu_the_weights_that_are_not_int8_are_preferred(hub: Hub, store: m
 
 
 def test_the_pooling_that_a_repository_states_comes_along(hub: Hub, store: module.Hub) -> None:
-    """model:select"""
     hub.files[f"{REPOSITORY.name}/1_Pooling/config.json"] = b'{"pooling_mode_cls_token": true}'
     folder = store.fetch(REPOSITORY, ON_CPU, Progress())
     assert (folder / "1_Pooling" / "config.json").is_file()
@@ -98,7 +94,6 @@ def test_the_pooling_that_a_repository_states_comes_along(hub: Hub, store: modul
 def test_the_token_reaches_the_hub_and_not_the_store_elsewhere(
     hub: Hub, store: module.Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """model:default"""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     store.fetch(REPOSITORY, ON_CPU, Progress())
     sent = {("resolve" in asked.path): asked.authorization for asked in hub.asked}
@@ -110,7 +105,6 @@ def test_the_token_reaches_the_hub_and_not_the_store_elsewhere(
 
 @pytest.mark.requirement("model:default")
 def test_a_download_that_is_cut_goes_on_where_it_was(hub: Hub, store: module.Hub) -> None:
-    """model:default"""
     hub.cut_after, hub.cuts = 12_000_000, 1
     progress = Progress()
     folder = store.fetch(REPOSITORY, ON_CPU, progress)
@@ -136,7 +130,6 @@ Hub(Path(sys.argv[1]), sys.argv[2]).fetch(Repository("acme/mini"), ON_CPU, Progr
 def test_after_a_killed_process_the_next_one_downloads_the_model(
     hub: Hub, store: module.Hub
 ) -> None:
-    """model:default"""
     hub.hang_after = 12_000_000
     first = subprocess.Popen([sys.executable, "-c", FETCH, str(store.directory), hub.url])
     try:
@@ -154,7 +147,6 @@ def test_after_a_killed_process_the_next_one_downloads_the_model(
 
 
 def test_a_store_without_ranges_is_asked_for_everything_again(hub: Hub, store: module.Hub) -> None:
-    """model:default"""
     hub.cut_after, hub.cuts, hub.ranges = 12_000_000, 1, False
     progress = Progress()
     folder = store.fetch(REPOSITORY, ON_CPU, progress)
@@ -163,7 +155,6 @@ def test_a_store_without_ranges_is_asked_for_everything_again(hub: Hub, store: m
 
 
 def test_two_at_once_download_it_once(hub: Hub, store: module.Hub) -> None:
-    """model:default"""
     with ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(store.fetch, REPOSITORY, ON_CPU, Progress()) for _ in range(3)]
         found = [each.result() for each in waiting]
@@ -185,7 +176,6 @@ def refused(store: module.Hub, kind: type[ModelError] = ModelError) -> str:
 @pytest.mark.requirement("model:default")
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_file_that_arrives_damaged_is_thrown_away(hub: Hub, store: module.Hub, name: str) -> None:
-    """model:default"""
     hub.corrupt = name
     assert f"{name} did not arrive as the hub describes it" in refused(store)
     folder = store.folder(REPOSITORY)
@@ -200,7 +190,6 @@ def test_a_file_that_arrives_damaged_is_thrown_away(hub: Hub, store: module.Hub,
 def test_a_repository_without_one_of_the_files_is_refused_naming_it(
     hub: Hub, store: module.Hub, name: str
 ) -> None:
-    """model:select"""
     del hub.files[f"{REPOSITORY.name}/{name}"]
     assert name in refused(store)
 
@@ -220,7 +209,6 @@ def test_a_repository_without_one_of_the_files_is_refused_naming_it(
 def test_a_hub_that_refuses_is_quoted(
     hub: Hub, store: module.Hub, status: int, message: str
 ) -> None:
-    """model:bundled"""
     hub.status = status
     assert message in refused(store)
 
@@ -278,7 +266,6 @@ def test_another_environment_asks_again(
 def test_a_note_from_long_ago_or_from_the_future_counts_for_nothing(
     hub: Hub, store: module.Hub
 ) -> None:
-    """model:bundled"""
     hub.status = 500
     refused(store)
     [note] = store.directory.rglob("*.failed.json")
@@ -312,7 +299,6 @@ except ModelError as error:
 def test_a_disk_that_fills_up_is_told_and_nothing_counts_as_downloaded(
     hub: Hub, store: module.Hub
 ) -> None:
-    """model:default"""
     command = [sys.executable, "-c", FULL, str(store.directory), hub.url]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "acme/mini cannot be stored in" in ran.stdout
@@ -323,19 +309,16 @@ def test_a_disk_that_fills_up_is_told_and_nothing_counts_as_downloaded(
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
 def test_a_directory_that_cannot_be_written_is_told(hub: Hub, tmp_path: Path) -> None:
-    """model:bundled"""
     (tmp_path / "home").mkdir(mode=0o500)
     assert "cannot be stored in" in refused(module.Hub(tmp_path / "home" / "models", hub.url))
 
 
 def test_a_file_in_the_place_of_the_directory_is_told(hub: Hub, tmp_path: Path) -> None:
-    """model:bundled"""
     (tmp_path / "models").write_bytes(b"")
     assert "cannot be stored in" in refused(module.Hub(tmp_path / "models", hub.url))
 
 
 def test_a_model_that_was_damaged_on_the_disk_is_fetched_again(hub: Hub, store: module.Hub) -> None:
-    """model:default"""
     folder = store.fetch(REPOSITORY, ON_CPU, Progress())
     (folder / "tokenizer.json").write_bytes(b"{}")
     assert store.local(REPOSITORY) is None
@@ -354,7 +337,6 @@ def choice(hub: Hub, tmp_path: Path, **changes: Any) -> Choice:
 
 
 def test_a_model_from_the_hub_is_what_it_is_on_the_disk(hub: Hub, tmp_path: Path) -> None:
-    """model:default, model:select"""
     asked = choice(hub, tmp_path)
     assert identify(asked) is None
     assert not hub.asked
@@ -372,7 +354,6 @@ def test_a_model_from_the_hub_is_what_it_is_on_the_disk(hub: Hub, tmp_path: Path
 def test_where_the_hub_does_not_answer_the_bundled_model_does(
     hub: Hub, tmp_path: Path, fallback: str, *, there: bool
 ) -> None:
-    """model:bundled, search:degraded"""
     hub.status = 500
     asked = choice(hub, tmp_path, fallback=fallback)
     loaded = load_choice(asked, Progress())

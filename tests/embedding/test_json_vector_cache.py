@@ -55,7 +55,6 @@ def cache(tmp_path: Path) -> JsonVectorCache:
 def test_what_is_written_is_read_bit_for_bit(
     cache: JsonVectorCache, entries: dict[str, CachedVector], model: str
 ) -> None:
-    """cache:shape"""
     assert cache.save(model, entries)
     found = cache.load(model)
     assert bits(found) == bits(entries)
@@ -64,7 +63,6 @@ def test_what_is_written_is_read_bit_for_bit(
 
 @pytest.mark.requirement("cache:name", "cache:place")
 def test_the_file_is_named_by_the_hash_and_made_with_its_directories(tmp_path: Path) -> None:
-    """cache:name, cache:place"""
     directory = tmp_path / "not" / "yet" / "there"
     cache = JsonVectorCache(directory / "embeddings-0123456789abcdef.json")
     assert cache.load("m") == {}
@@ -76,7 +74,6 @@ def test_the_file_is_named_by_the_hash_and_made_with_its_directories(tmp_path: P
 
 @pytest.mark.requirement("cache:shape")
 def test_the_file_has_the_shape_of_the_specification(cache: JsonVectorCache) -> None:
-    """cache:shape"""
     vector = np.array([0.5, -0.25], dtype=np.float32)
     cache.save("model@1", {"b__t": CachedVector("beef", vector), "a__t": CachedVector("", vector)})
     document: dict[str, Any] = json.loads(cache.path.read_bytes())
@@ -95,7 +92,6 @@ def test_the_file_has_the_shape_of_the_specification(cache: JsonVectorCache) -> 
 
 @pytest.mark.requirement("cache:validity")
 def test_a_file_truncated_at_any_length_is_empty_and_never_fails(cache: JsonVectorCache) -> None:
-    """cache:validity"""
     cache.save("m", {f"s__{number}": entry() for number in range(3)})
     whole = cache.path.read_bytes()
     for length in range(len(whole)):
@@ -106,7 +102,6 @@ def test_a_file_truncated_at_any_length_is_empty_and_never_fails(cache: JsonVect
 
 
 def test_a_changed_byte_anywhere_never_yields_another_vector(cache: JsonVectorCache) -> None:
-    """cache:validity"""
     cache.save("m", {f"s__{number}": entry() for number in range(3)})
     good = bits(cache.load("m"))
     whole = cache.path.read_bytes()
@@ -132,7 +127,6 @@ WARNED: dict[str, tuple[str, bytes, bytes, str]] = {
 def test_a_file_that_does_not_fit_is_ignored_with_a_warning_and_replaced(
     cache: JsonVectorCache, caplog: pytest.LogCaptureFixture, case: str
 ) -> None:
-    """cache:validity"""
     model, old, new, message = WARNED[case]
     cache.save("m", {"s__t": entry("d")})
     assert cache.load("m").keys() == {"s__t"}
@@ -153,7 +147,6 @@ def test_a_file_that_does_not_fit_is_ignored_with_a_warning_and_replaced(
 def test_a_right_checksum_over_a_wrong_shape_is_damage_too(
     cache: JsonVectorCache, body: str
 ) -> None:
-    """cache:validity"""
     checksum = hashlib.sha256(body.encode()).hexdigest()
     cache.path.parent.mkdir(parents=True)
     cache.path.write_text(
@@ -165,7 +158,6 @@ def test_a_right_checksum_over_a_wrong_shape_is_damage_too(
 def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:safe"""
     (tmp_path / "file").write_bytes(b"")
     cache = JsonVectorCache(tmp_path / "file" / "embeddings" / "embeddings-h.json")
     assert cache.save("m", {"s__t": entry()}) is False
@@ -188,7 +180,6 @@ for turn in range(20):
 
 @pytest.mark.requirement("cache:safe")
 def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -> None:
-    """cache:safe"""
     cache = JsonVectorCache(tmp_path / "embeddings-h.json")
     cache.save("m", {"s__t": entry()})
     writers = [
@@ -205,7 +196,6 @@ def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -
 def test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned(
     cache: JsonVectorCache,
 ) -> None:
-    """cache:safe, cache:validity"""
     cache.save("m", {"a__1": entry("1"), "a__gone": entry(), "b__1": entry("theirs")})
     cache.save("m", {"a__1": entry("2")}, keep=lambda each: each.startswith("b__"))
     found = {identifier: each.digest for identifier, each in cache.load("m").items()}
@@ -215,7 +205,6 @@ def test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned(
 
 
 def test_the_time_of_computing_stays(cache: JsonVectorCache) -> None:
-    """cache:shape"""
     cache.save("m", {"a__1": entry(), "a__2": entry()})
     document: dict[str, Any] = json.loads(cache.path.read_bytes())
     document["embeddings"]["a__1"]["timestamp"] = "2020-01-01T00:00:00+00:00"

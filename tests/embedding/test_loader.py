@@ -22,7 +22,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.requirement("model:bundled")
 def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
-    """model:bundled"""
     loaded = load_model("bundled", "bundled", 1)
     assert loaded.encoder is not None
     assert loaded.encoder.model == "toolscript-minilm-l6"
@@ -32,7 +31,6 @@ def test_the_bundled_model_is_loaded_with_no_network_and_no_download() -> None:
 
 @pytest.mark.requirement("model:select")
 def test_a_folder_in_the_hubs_layout_is_loaded(folder: Path) -> None:
-    """model:select"""
     loaded = load_model(str(folder), "fuzzy", 1)
     bundled = load_model("bundled", "bundled", 1)
     assert loaded.encoder is not None
@@ -48,7 +46,6 @@ IMPOSSIBLE = ["no/such/folder", "~no-such-user/model", "x" * 5000, "a\0b", ""]
 @pytest.mark.parametrize("fallback", ["bundled", "fuzzy"])
 @pytest.mark.parametrize("model", IMPOSSIBLE)
 def test_no_other_model_stands_in_for_one_that_cannot_be(model: str, fallback: str) -> None:
-    """model:select"""
     with pytest.raises(
         UnsuitableModelError, match=re.escape(repr(model)[1:60]) if model else "config"
     ):
@@ -57,7 +54,6 @@ def test_no_other_model_stands_in_for_one_that_cannot_be(model: str, fallback: s
 
 @pytest.mark.requirement("model:select")
 def test_what_is_missing_in_a_folder_is_in_the_reason(folder: Path) -> None:
-    """model:select, search:degraded"""
     (folder / "tokenizer.json").unlink()
     with pytest.raises(UnsuitableModelError, match=r"has no tokenizer\.json"):
         load_model(str(folder), "fuzzy", 1)
@@ -65,7 +61,6 @@ def test_what_is_missing_in_a_folder_is_in_the_reason(folder: Path) -> None:
 
 @pytest.mark.requirement("model:select")
 def test_a_folder_of_any_name_is_read_as_its_files_say(folder: Path) -> None:
-    """model:select"""
     other = folder.rename(folder.with_name("my-model"))
     found, bundled = (
         load_model(str(other), "fuzzy", 1).encoder,
@@ -79,7 +74,6 @@ def test_a_folder_of_any_name_is_read_as_its_files_say(folder: Path) -> None:
 
 @pytest.mark.requirement("model:lazy")
 def test_nothing_is_loaded_before_it_is_needed_and_then_once_for_all_threads() -> None:
-    """model:lazy"""
     calls: list[int] = []
     together = threading.Barrier(8)
 
@@ -121,7 +115,6 @@ def test_another_thread_begins_to_load_what_is_on_this_machine() -> None:
 
 
 def test_that_a_model_is_missing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """search:degraded"""
     lazy = LazyModel(lambda: load_model("ollama://127.0.0.1:9/mini", "fuzzy", 1))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):

@@ -16,7 +16,6 @@ BGE = next(spec for spec in MODELS if spec.name == "bge-small-en-v1.5")
 @pytest.mark.requirement("model:table")
 @pytest.mark.parametrize("spec", MODELS, ids=lambda spec: spec.name)
 def test_a_row_of_the_table_is_complete(spec: ModelSpec) -> None:
-    """model:table"""
     assert spec.name == spec.name.strip()
     assert spec.name
     assert spec.dimensions > 0
@@ -29,7 +28,6 @@ def test_a_row_of_the_table_is_complete(spec: ModelSpec) -> None:
 
 @pytest.mark.requirement("model:table")
 def test_no_model_is_in_the_table_twice() -> None:
-    """model:table"""
     assert len({spec.name.casefold() for spec in MODELS}) == len(MODELS)
 
 
@@ -51,14 +49,12 @@ def test_the_table_has_the_three_models_of_the_specification_beside_the_default(
 
 @pytest.mark.requirement("search:calibrated", "model:table")
 def test_what_was_measured_is_in_the_table() -> None:
-    """search:calibrated, model:table"""
     assert BUNDLED in CURVES
     assert CURVES.keys() <= {spec.name for spec in MODELS}
 
 
 @pytest.mark.requirement("model:bundled", "model:table")
 def test_the_bundled_models_row_says_what_its_files_say() -> None:
-    """model:table, model:bundled"""
     config = json.loads((BUNDLED_FOLDER / "config.json").read_text("utf-8"))
     provenance = json.loads((BUNDLED_FOLDER / "PROVENANCE.json").read_text("utf-8"))
     spec = known(BUNDLED)
@@ -76,7 +72,6 @@ def test_the_bundled_models_row_says_what_its_files_say() -> None:
     ["all-MiniLM-L6-v2", "Xenova/all-MiniLM-L6-v2", "SENTENCE-TRANSFORMERS/ALL-MINILM-L6-V2/"],
 )
 def test_a_model_is_known_whatever_repository_publishes_it(name: str) -> None:
-    """model:table"""
     spec = known(name)
     assert spec is not None
     assert spec.name == "all-MiniLM-L6-v2"
@@ -108,7 +103,6 @@ def test_a_model_is_known_whatever_repository_publishes_it(name: str) -> None:
     ],
 )
 def test_a_repository_is_named_as_on_the_hub(text: str, expected: Repository | None) -> None:
-    """model:select"""
     found = Repository.parse(text)
     assert found == expected
 
@@ -142,7 +136,6 @@ SIZES = {"hidden_size": 96, "max_position_embeddings": 1024}
 def test_an_unknown_model_is_read_from_its_files_and_its_family(
     tmp_path: Path, name: str, stated: object, pooling: str, prefix: str
 ) -> None:
-    """model:select, model:prefix"""
     spec = spec_of(folder_with(tmp_path / "m", SIZES, stated), name)
     assert (spec.dimensions, spec.max_tokens) == (96, 512)
     assert (spec.pooling, spec.query_prefix) == (pooling, prefix)
@@ -165,13 +158,11 @@ def test_an_unknown_model_is_read_from_its_files_and_its_family(
 def test_files_that_do_not_say_enough_are_refused(
     tmp_path: Path, config: object, pooling: object, message: str
 ) -> None:
-    """model:select"""
     with pytest.raises(ModelError, match=message):
         spec_of(folder_with(tmp_path / "m", config, pooling), "unheard-of")
 
 
 def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
-    """model:select"""
     folder = folder_with(tmp_path / "m", SIZES)
     (folder / "config.json").write_text("[" * 500_000, "utf-8")
     with pytest.raises(ModelError, match=r"config\.json cannot be read"):

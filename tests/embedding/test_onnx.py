@@ -45,7 +45,6 @@ def unit(vector: Vectors) -> Vectors:
 
 @pytest.mark.requirement("model:bundled")
 def test_the_bundled_model_agrees_with_the_publishers_at_full_precision(encoder: Encoder) -> None:
-    """model:bundled"""
     expected = np.array([item["vector"] for item in REFERENCE], dtype=np.float32)
     computed = encoder.documents([item["text"] for item in REFERENCE])
     cosines = (expected * computed).sum(axis=1) / np.linalg.norm(expected, axis=1)
@@ -67,7 +66,6 @@ def test_the_words_of_the_bundled_model_take_no_memory(encoder: Encoder) -> None
 
 @pytest.mark.requirement("model:bundled")
 def test_the_bundled_files_are_those_that_provenance_names() -> None:
-    """model:bundled"""
     provenance = json.loads((BUNDLED_FOLDER / "PROVENANCE.json").read_text("utf-8"))
     found = {
         name: hashlib.sha256((BUNDLED_FOLDER / name).read_bytes()).hexdigest()
@@ -89,7 +87,6 @@ def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(encoder: Encoder
 
 
 def test_of_a_long_text_the_first_256_tokens_count(encoder: Encoder) -> None:
-    """search:limits"""
     long = "file " * 254
     vectors = encoder.documents([long, long + "weather " * 1000, "weather " + long])
     assert np.array_equal(vectors[0], vectors[1])
@@ -124,7 +121,6 @@ def test_many_texts_on_all_cores_get_what_one_thread_gets(encoder: Encoder) -> N
 def test_pooling_is_over_the_texts_own_tokens_whatever_it_is_padded_to(
     tmp_path_factory: pytest.TempPathFactory, pooling: Pooling, numbers: list[list[int]]
 ) -> None:
-    """model:table"""
     folder = tmp_path_factory.getbasetemp() / "pooled"  # made by the fixture below
     encoder = OnnxEncoder(folder, spec(pooling=pooling))
     texts = [" ".join(WORDS[number] if number else "unheard" for number in row) for row in numbers]
@@ -143,7 +139,6 @@ def pooled(tiny_model: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> N
 
 @pytest.mark.requirement("model:prefix")
 def test_questions_get_the_models_prefix_and_documents_do_not(tiny_model: TinyModel) -> None:
-    """model:prefix"""
     encoder = OnnxEncoder(tiny_model(), spec(query_prefix="query "))
     query, read = WORDS.index("query"), WORDS.index("read")
     np.testing.assert_allclose(
@@ -181,7 +176,6 @@ def test_a3_a_whole_question_gets_the_prefix_whatever_its_parts(
 
 @pytest.mark.requirement("model:table")
 def test_a_text_is_cut_at_the_models_token_limit(tiny_model: TinyModel) -> None:
-    """model:table"""
     encoder = OnnxEncoder(tiny_model(), spec(max_tokens=2))
     expected = unit(TABLE[[WORDS.index("read"), WORDS.index("file")]].mean(axis=0))
     np.testing.assert_allclose(encoder.documents(["read file write write"])[0], expected, atol=1e-6)
@@ -202,7 +196,6 @@ def test_the_quantized_weights_are_preferred(tiny_model: TinyModel) -> None:
 
 @pytest.mark.requirement("cache:validity")
 def test_other_weights_have_another_name(tiny_model: TinyModel) -> None:
-    """cache:validity"""
     one, two, other = tiny_model("one"), tiny_model("two"), tiny_model("other")
     data = bytearray((other / "onnx" / "model.onnx").read_bytes())
     at = data.index(TABLE.tobytes())
@@ -221,7 +214,6 @@ def test_other_weights_have_another_name(tiny_model: TinyModel) -> None:
 def test_a_folder_without_one_of_the_files_is_refused_naming_it(
     tiny_model: TinyModel, missing: str
 ) -> None:
-    """model:select"""
     folder = tiny_model()
     (folder / missing).unlink()
     with pytest.raises(ModelError) as caught:
@@ -236,7 +228,6 @@ def test_a_folder_without_one_of_the_files_is_refused_naming_it(
 def test_a_damaged_file_is_refused_naming_it(
     tiny_model: TinyModel, broken: str, content: bytes
 ) -> None:
-    """model:select"""
     folder = tiny_model()
     (folder / broken).write_bytes(content)
     with pytest.raises(ModelError) as caught:
@@ -273,7 +264,6 @@ def test_a_damaged_file_is_refused_naming_it(
 def test_a_tokenizer_that_fails_at_every_text_is_refused(
     tiny_model: TinyModel, changes: dict[str, Any]
 ) -> None:
-    """model:select"""
     folder = tiny_model()
     (folder / "config.json").write_text('{"hidden_size": 4, "max_position_embeddings": 64}')
     assert load_model(str(folder), "bundled", 1).degraded == ""
@@ -287,7 +277,6 @@ def test_a_tokenizer_that_fails_at_every_text_is_refused(
 def test_weights_that_end_within_the_table_of_words_are_refused(
     tiny_model: TinyModel, dimensions: int
 ) -> None:
-    """model:select"""
     folder = tiny_model()
     (folder / "onnx" / "model.onnx").write_bytes(b"word_embeddings.int8\x4aAAAAxxx")
     with pytest.raises(ModelError, match=r"model\.onnx is no usable model"):
@@ -295,12 +284,10 @@ def test_weights_that_end_within_the_table_of_words_are_refused(
 
 
 def test_half_a_surrogate_pair_is_a_letter_that_no_model_knows(encoder: Encoder) -> None:
-    """search:limits"""
     assert np.array_equal(encoder.query("a \ud800 b"), encoder.query("a ? b"))
 
 
 def test_a_model_of_other_dimensions_is_refused_at_once(tiny_model: TinyModel) -> None:
-    """model:select"""
     with pytest.raises(ModelError, match=r"expected \[batch, tokens, 384\]"):
         OnnxEncoder(tiny_model(), spec(dimensions=384))
 
@@ -309,13 +296,11 @@ def test_a_model_of_other_dimensions_is_refused_at_once(tiny_model: TinyModel) -
 def test_a_model_with_other_inputs_is_refused_at_once(
     tiny_model: TinyModel, inputs: list[str]
 ) -> None:
-    """model:select"""
     with pytest.raises(ModelError, match="expected input_ids, attention_mask"):
         OnnxEncoder(tiny_model(inputs=inputs), spec())
 
 
 def test_a_model_knows_words_and_not_what_it_has_to_spell_out(encoder: Encoder) -> None:
-    """search:calibrated"""
     words = ("read", "kubernetes", "authentication", "timezones", "asdfghjkl", "skdjfh", "77777777")
     assert [word for word in words if encoder.knows(word)] == [
         "read",

@@ -125,7 +125,6 @@ def server(encoder: Encoder) -> Generator[Server]:
     ],
 )
 def test_an_address_says_where_and_what(text: str, url: str, model: str) -> None:
-    """model:select"""
     found = Address.parse(text)
     assert (found.url, found.model) == (url, model)
 
@@ -143,7 +142,6 @@ def test_an_address_says_where_and_what(text: str, url: str, model: str) -> None
     ],
 )
 def test_an_address_that_is_none_is_told_without_its_secrets(text: str, message: str) -> None:
-    """model:select"""
     with pytest.raises(ModelError, match=message) as caught:
         Address.parse(text)
     assert KEY not in str(caught.value)
@@ -157,7 +155,6 @@ def test_an_address_that_is_none_is_told_without_its_secrets(text: str, message:
 def test_its_vectors_are_the_servers_at_length_1(
     server: Server, encoder: Encoder, kind: str
 ) -> None:
-    """model:select"""
     server.backwards = True  # OpenAI's rows say where they belong
     found = RemoteEncoder(Address.parse(getattr(server, kind)))
     texts = ["read a file", "send mail", "what time is it"]
@@ -170,7 +167,6 @@ def test_its_vectors_are_the_servers_at_length_1(
 
 @pytest.mark.requirement("model:lazy")
 def test_texts_are_sent_in_batches_that_are_bounded(server: Server) -> None:
-    """model:lazy, search:limits"""
     found = RemoteEncoder(Address.parse(server.ollama))
     del server.batches[:]
     texts = [f"text {n}" for n in range(BATCH_TEXTS + 3)] + ["", "x" * 1_000_000]
@@ -181,7 +177,6 @@ def test_texts_are_sent_in_batches_that_are_bounded(server: Server) -> None:
 
 
 def test_a_bge_elsewhere_gets_its_prefix(server: Server) -> None:
-    """model:prefix"""
     found = RemoteEncoder(Address.parse(f"ollama://{server.url}/bge-small-en"))
     found.query("read")
     found.documents(["read"])
@@ -190,7 +185,6 @@ def test_a_bge_elsewhere_gets_its_prefix(server: Server) -> None:
 
 
 def test_a_question_and_its_parts_are_one_request(server: Server) -> None:
-    """model:prefix, search:limits"""
     found = RemoteEncoder(Address.parse(f"ollama://{server.url}/bge-small-en"))
     del server.batches[:]
     assert found.query_with_parts("read, write", ["read", "write"]).shape == (3, found.dim)
@@ -202,7 +196,6 @@ def test_a_question_and_its_parts_are_one_request(server: Server) -> None:
 def test_the_key_is_sent_and_never_told(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """model:select"""
     server.key = KEY
     asked = Choice(server.openai, directory=tmp_path, key=KEY)
     assert load_choice(asked, Progress()).encoder is not None
@@ -225,7 +218,6 @@ def why(server: Server, kind: str = "ollama", error: type[ModelError] = ModelErr
 
 
 def test_a_refusal_is_quoted_and_harmless(server: Server) -> None:
-    """model:select"""
     server.status = 404
     told = why(server)
     assert f'{server.ollama} answered HTTP 404: model "x" not found' in told
@@ -234,7 +226,6 @@ def test_a_refusal_is_quoted_and_harmless(server: Server) -> None:
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
 def test_a_failure_that_may_pass_is_one_that_is_asked_again(server: Server, status: int) -> None:
-    """model:select"""
     server.status = status
     assert f"answered HTTP {status}" in why(server, error=UnreachableError)
 
@@ -260,20 +251,17 @@ def test_a_failure_that_may_pass_is_one_that_is_asked_again(server: Server, stat
     ids=lambda body: body[:40],
 )
 def test_an_answer_that_is_no_embedding_is_refused(server: Server, body: bytes) -> None:
-    """model:select"""
     server.body = body
     why(server)
 
 
 @pytest.mark.parametrize("index", [b"Infinity", b"NaN", b"null", b"[]"])
 def test_an_answer_in_no_order_is_refused(server: Server, index: bytes) -> None:
-    """model:select"""
     server.body = b'{"data": [{"index": %s, "embedding": [1, 2]}]}' % index
     why(server, "openai")
 
 
 def test_another_number_of_dimensions_is_refused(server: Server) -> None:
-    """model:select"""
     found = RemoteEncoder(Address.parse(server.ollama))
     server.body = b'{"embeddings": [[1, 2]]}'
     with pytest.raises(ModelError, match="answered with 2 dimensions, before with 384"):
@@ -285,7 +273,6 @@ def test_another_number_of_dimensions_is_refused(server: Server) -> None:
 def test_where_it_does_not_answer_the_bundled_model_does_and_that_is_remembered(
     server: Server, tmp_path: Path, how: str
 ) -> None:
-    """model:bundled, search:degraded"""
     server.hang = how == "hanging"
     address = server.ollama if server.hang else "ollama://127.0.0.1:9/all-minilm"
     asked = Choice(address, directory=tmp_path)
@@ -337,7 +324,6 @@ def test_what_a_server_has_embedded_is_cached_like_any_other(
 def test_a_whole_search_is_answered_by_it(
     server: Server, documents: tuple[Document, ...], tmp_path: Path
 ) -> None:
-    """model:select, search:calibrated"""
     semantic = SemanticSignal(lazy(Choice(server.ollama, directory=tmp_path)), lambda: None)
     engine = SearchEngine(search_profile(0.7, 3, 0.35), semantic=semantic)
     engine.update(documents)

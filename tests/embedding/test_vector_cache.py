@@ -26,7 +26,6 @@ def cache(tmp_path: Path) -> SqliteVectorCache:
 
 @pytest.mark.requirement("cache:place", "cache:name")
 def test_the_file_is_made_with_its_directories_for_its_owner(cache: SqliteVectorCache) -> None:
-    """cache:name, cache:place"""
     assert cache.load("m") == {}
     assert not cache.path.parent.exists()
     assert cache.save("m", {"a__b": entry()})
@@ -37,7 +36,6 @@ def test_the_file_is_made_with_its_directories_for_its_owner(cache: SqliteVector
 def test_a_damaged_byte_costs_its_vector(
     cache: SqliteVectorCache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:validity"""
     entries = {f"s__{number}": entry() for number in range(20)}
     cache.save("m", entries)
     data = cache.path.read_bytes()
@@ -54,7 +52,6 @@ def test_a_damaged_byte_costs_its_vector(
 def test_a_file_that_is_no_database_is_empty_and_replaced(
     cache: SqliteVectorCache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:validity"""
     cache.save("m", {"s__t": entry()})
     for content in (b"", b"nonsense"):
         cache.path.write_bytes(content)
@@ -69,7 +66,6 @@ def test_a_file_that_is_no_database_is_empty_and_replaced(
 def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:safe"""
     (tmp_path / "file").write_bytes(b"")
     cache = SqliteVectorCache(tmp_path / "file" / "embeddings.sqlite")
     assert cache.save("m", {"s__t": entry()}) is False
@@ -94,7 +90,6 @@ for turn in range(20):
 def test_two_processes_that_write_at_once_leave_what_one_of_them_wrote(
     cache: SqliteVectorCache,
 ) -> None:
-    """cache:safe"""
     cache.save("m", {"s__t": CachedVector("d", np.ones(300, np.float32))})
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(cache.path), number])

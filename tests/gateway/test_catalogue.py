@@ -27,7 +27,6 @@ def entry(server: str, *tools: ToolSpec) -> ServerEntry:
 
 @pytest.mark.requirement("catalogue:ids")
 def test_tools_are_by_id_and_in_the_order_of_the_ids() -> None:
-    """catalogue:ids"""
     catalogue = Catalogue.of(
         [entry("b", tool("b", "z"), tool("b", "a")), entry("a", tool("a", "m"))]
     )
@@ -38,7 +37,6 @@ def test_tools_are_by_id_and_in_the_order_of_the_ids() -> None:
 
 @pytest.mark.requirement("upstream:live")
 def test_replacing_a_server_leaves_the_old_catalogue_as_it_was() -> None:
-    """upstream:live"""
     old = Catalogue.of([entry("a", tool("a", "x")), entry("b", tool("b", "y"))])
     new = old.replacing(entry("a", tool("a", "z"))).replacing(entry("c", tool("c", "w")))
     assert list(old.tools) == ["a__x", "b__y"]
@@ -62,7 +60,6 @@ def fits(identifier: str) -> bool:
 @pytest.mark.requirement("catalogue:ids")
 @given(ids=st.sets(IDS, max_size=20))
 def test_exposed_names_are_short_plain_and_all_different(ids: set[str]) -> None:
-    """catalogue:ids"""
     names = exposed_names(ids)
     assert names.keys() == ids
     assert len(set(names.values())) == len(ids)
@@ -75,7 +72,6 @@ def test_exposed_names_are_short_plain_and_all_different(ids: set[str]) -> None:
 def test_an_exposed_name_does_not_change_when_other_tools_come_and_go(
     ids: set[str], keep: int
 ) -> None:
-    """catalogue:ids"""
     some = sorted(ids)[:keep]
     names = exposed_names(ids)
     assert exposed_names(some) == {i: names[i] for i in some}
@@ -84,7 +80,6 @@ def test_an_exposed_name_does_not_change_when_other_tools_come_and_go(
 
 @pytest.mark.requirement("catalogue:ids")
 def test_an_id_that_does_not_fit_is_cut_and_gets_a_part_of_its_hash() -> None:
-    """catalogue:ids"""
     long = "server__" + "x" * 80
     odd = "my server__do.it"
     names = exposed_names([long, odd])
@@ -96,7 +91,6 @@ def test_an_id_that_does_not_fit_is_cut_and_gets_a_part_of_its_hash() -> None:
 
 @pytest.mark.requirement("catalogue:ids")
 def test_a_name_of_46_characters_is_left_alone_and_one_of_47_is_not() -> None:
-    """catalogue:ids"""
     fitting, long = "s__" + "x" * 43, "s__" + "x" * 44
     names = exposed_names([fitting, long])
     assert names[fitting] == fitting
@@ -106,7 +100,6 @@ def test_a_name_of_46_characters_is_left_alone_and_one_of_47_is_not() -> None:
 
 @pytest.mark.requirement("catalogue:ids")
 def test_a_tool_is_found_by_its_id_and_its_name_for_models() -> None:
-    """catalogue:ids"""
     catalogue = Catalogue.of([entry("s", *(tool("s", "x" * size) for size in (20, 50, 90)))])
     for name in (*catalogue.tools, *catalogue.exposed.values()):
         found = catalogue.find(name)
@@ -116,7 +109,6 @@ def test_a_tool_is_found_by_its_id_and_its_name_for_models() -> None:
 
 @pytest.mark.requirement("catalogue:ids")
 def test_a_tool_that_has_the_name_made_for_another_keeps_it() -> None:
-    """catalogue:ids"""
     odd = "s__do.it"
     made = exposed_names([odd])[odd]
     names = exposed_names([odd, made])

@@ -141,7 +141,6 @@ def states(gateway: Gateway) -> dict[str, str]:
 
 @pytest.mark.requirement("catalogue:progressive")
 def test_tools_are_there_as_their_server_reports_ready(stage: Stage) -> None:
-    """catalogue:progressive"""
     gateway = make(stage, A, B, OFF)
 
     async def scene() -> None:
@@ -160,7 +159,6 @@ def test_tools_are_there_as_their_server_reports_ready(stage: Stage) -> None:
 
 
 def test_a_failure_costs_that_server_only_and_is_shown(stage: Stage) -> None:
-    """upstream:isolation"""
     gateway = make(stage, A, B)
 
     async def scene() -> None:
@@ -203,7 +201,6 @@ def test_a_server_of_several_instances_that_fails_is_settled_with_the_tools_that
 
 
 def test_the_tools_of_a_lost_connection_stay_until_reconnecting_has_failed(stage: Stage) -> None:
-    """upstream:isolation"""
     gateway = make(stage, A)
 
     async def scene() -> None:
@@ -226,7 +223,6 @@ def test_the_tools_of_a_lost_connection_stay_until_reconnecting_has_failed(stage
 
 @pytest.mark.requirement("upstream:live")
 def test_who_waits_for_a_change_gets_the_latest_catalogue(stage: Stage) -> None:
-    """upstream:live"""
     gateway = make(stage, A)
     seen: list[list[str]] = []
 
@@ -252,7 +248,6 @@ def test_who_waits_for_a_change_gets_the_latest_catalogue(stage: Stage) -> None:
 
 
 def test_what_the_snapshot_knows_counts_until_the_server_says_otherwise(stage: Stage) -> None:
-    """catalogue:snapshot"""
     gateway = make(stage, A, B, snapshot=Catalogue.of([known(A, "old")]))
     assert list(gateway.catalogue.tools) == ["a__old"]
     waiting = {"a": "connecting", "b": "connecting"}
@@ -270,7 +265,6 @@ def test_what_the_snapshot_knows_counts_until_the_server_says_otherwise(stage: S
 
 
 def test_only_servers_that_the_snapshot_lacks_are_started_at_once(stage: Stage) -> None:
-    """catalogue:snapshot"""
     snapshot = Catalogue.of([known(A, "old")])
     gateway = make(stage, A, B, snapshot=snapshot, eager=False)
     assert gateway.unsettled == ["b"]
@@ -288,7 +282,6 @@ def test_only_servers_that_the_snapshot_lacks_are_started_at_once(stage: Stage) 
 def test_where_nothing_is_connected_to_no_client_is_loaded(
     stage: Stage, specs: tuple[ServerSpec, ...]
 ) -> None:
-    """catalogue:snapshot"""
     gateway = make(stage, *specs, snapshot=Catalogue.of([known(A, "x")]), eager=False)
 
     async def scene() -> None:
@@ -301,7 +294,6 @@ def test_where_nothing_is_connected_to_no_client_is_loaded(
 
 
 def test_no_upstream_outlives_the_gateway(stage: Stage) -> None:
-    """upstream:isolation"""
     gateway = make(stage, A, B)
 
     async def scene() -> None:
@@ -314,7 +306,6 @@ def test_no_upstream_outlives_the_gateway(stage: Stage) -> None:
 
 
 def test_servers_with_a_mistake_are_among_the_others_by_name(stage: Stage) -> None:
-    """config:file"""
     config = Config((SOURCE,), (B, A), (ServerProblem(SOURCE, "ab", "command is 1"),))
     gateway = Gateway(config, Catalogue({}), stage.connector, unused_pins())
     a, ab, b = gateway.statuses()
@@ -444,7 +435,6 @@ def test_a_server_is_started_again_when_it_has_ended(stage: Stage) -> None:
 
 
 def test_who_waits_until_it_has_settled_waits_for_what_is_configured_now(stage: Stage) -> None:
-    """upstream:live"""
     gateway = make(stage, A)
 
     async def scene() -> None:

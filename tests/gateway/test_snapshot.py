@@ -44,7 +44,6 @@ def store(tmp_path: Path) -> SnapshotStore:
 def test_the_file_is_named_by_the_configuration_and_only_the_owner_may_read_it(
     store: SnapshotStore,
 ) -> None:
-    """catalogue:snapshot"""
     store.save(Catalogue.of([entry(TIME)]))
     assert store.path.name == "catalogue-0123456789abcdef.json"
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
@@ -65,7 +64,6 @@ def test_of_a_server_that_is_just_connected_to_it_is_what_was_known(store: Snaps
 def test_without_a_file_nothing_is_known_and_nothing_is_made(
     store: SnapshotStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """catalogue:snapshot"""
     assert not store.load([TIME]).servers
     assert not caplog.records
     assert not store.path.parent.exists()
@@ -74,7 +72,6 @@ def test_without_a_file_nothing_is_known_and_nothing_is_made(
 def test_a_file_truncated_at_any_length_is_as_if_there_were_none(
     store: SnapshotStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """catalogue:snapshot"""
     store.save(Catalogue.of([entry(TIME), entry(GIT)]))
     whole = store.path.read_bytes()
     caplog.set_level(logging.CRITICAL)
@@ -88,7 +85,6 @@ def test_a_file_truncated_at_any_length_is_as_if_there_were_none(
 def test_a_damaged_byte_anywhere_never_fails(
     store: SnapshotStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """catalogue:snapshot"""
     store.save(Catalogue.of([entry(TIME)]))
     whole = store.path.read_bytes()
     caplog.set_level(logging.CRITICAL)
@@ -109,7 +105,6 @@ def test_a_damaged_byte_anywhere_never_fails(
 def test_a_file_of_another_shape_is_a_warning_and_replaced(
     store: SnapshotStore, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """catalogue:snapshot"""
     store.path.parent.mkdir(parents=True)
     store.path.write_bytes(content)
     assert not store.load([TIME]).servers
@@ -120,7 +115,6 @@ def test_a_file_of_another_shape_is_a_warning_and_replaced(
 
 
 def test_a_file_of_another_version_is_not_read(store: SnapshotStore) -> None:
-    """catalogue:snapshot"""
     store.save(Catalogue.of([entry(TIME)]))
     document = json.loads(store.path.read_bytes())
     document["version"] += 1
@@ -131,7 +125,6 @@ def test_a_file_of_another_version_is_not_read(store: SnapshotStore) -> None:
 def test_where_it_cannot_be_written_that_is_logged_and_nothing_fails(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """catalogue:snapshot"""
     (tmp_path / "file").write_bytes(b"")
     store = SnapshotStore(tmp_path / "file" / "catalogue", "k")
     store.save(Catalogue.of([entry(TIME)]))

@@ -40,7 +40,6 @@ def best(made: Forecast, context: str) -> str:
 
 @pytest.mark.requirement("graph:learning")
 def test_what_followed_follows() -> None:
-    """graph:learning"""
     made = forecast("abc", "abc", "abd")
     assert best(made, "a") == "b"
     found = chances(made, "ab")
@@ -50,7 +49,6 @@ def test_what_followed_follows() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_chances_by_hand() -> None:
-    """graph:learning"""
     made = forecast("ab", "ab", "ab", "aX", letters="abcXYZ")
     # Half of the back-off is for the three tools of a's server, half for all six.
     backoff = np.array([0.25, 0.25, 0.25, 1 / 12, 1 / 12, 1 / 12])
@@ -97,7 +95,6 @@ def test_strengths_are_the_gain_over_chance_times_the_skill() -> None:
 
 @pytest.mark.requirement("graph:methods")
 def test_a_template_is_vouched_for_before_any_use() -> None:
-    """graph:methods"""
     made = forecast()
     made.graph.bootstrap_from_templates([Template(pairs=(("s__a", "s__b"), ("s__b", "s__c")))])
     assert best(made, "a") == "b"
@@ -122,7 +119,6 @@ def test_where_nothing_is_known_of_a_tool_its_server_is_likely() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_a_tool_whose_calls_fail_is_less_likely() -> None:
-    """graph:learning"""
     made = forecast("abc", "acb")
     before = chances(made, "a")
     for _ in range(5):
@@ -134,7 +130,6 @@ def test_a_tool_whose_calls_fail_is_less_likely() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_a_use_is_evaluated_by_its_gain_unless_it_is_a_repetition() -> None:
-    """graph:learning"""
     made = forecast("ab")
     chance = chances(made, "a")["b"]
     assert made.evaluate(["s__a"], "s__b") == pytest.approx(math.log(chance * 8) / math.log(8))
@@ -145,7 +140,6 @@ def test_a_use_is_evaluated_by_its_gain_unless_it_is_a_repetition() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_a_graph_of_sequences_that_mean_nothing_has_no_skill_and_one_of_habits_has() -> None:
-    """graph:learning"""
     order = random.Random(0)  # noqa: S311 - the same draw every time
     letters = [chr(ord("a") + i) for i in range(26)]
     noise = ["".join(order.sample(letters, 3)) for _ in range(60)]

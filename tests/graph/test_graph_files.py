@@ -16,13 +16,11 @@ PAIRS = (("git__diff", "files__write"), ("files__write", "mail__send"))
     ],
 )
 def test_a_template_in_every_form(text: str) -> None:
-    """graph:methods"""
     [template] = read(text).templates
     assert template.pairs == PAIRS
 
 
 def test_dependencies_and_sequences() -> None:
-    """graph:learning"""
     known = read(
         '{"dependencies": [["a:b", "a:c", "why"]],'
         ' "sequences": [["a:b", {"tool": "a:c", "ok": false, "arguments": {"key": "secret"}}]]}'

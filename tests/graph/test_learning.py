@@ -42,7 +42,6 @@ def until(condition: Callable[[], bool], bound_s: float = 30.0) -> None:
 
 class TestStore:
     def test_a_graph_that_grew_too_large_is_kept_as_it_was_cut(self, tmp_path: Path) -> None:
-        """graph:learning"""
         graph, store = ToolGraph(max_edges=10, clock=Clock()), GraphStore(tmp_path, "key")
         for number in range(30):
             graph.learn([f"s__{number}", f"s__{number}-2"])
@@ -115,7 +114,6 @@ class TestStore:
 class TestLearning:
     @pytest.mark.requirement("graph:learning")
     def test_calls_become_steps_of_their_session(self, tmp_path: Path) -> None:
-        """graph:learning"""
         learning = Learning(GraphStore(tmp_path, "key"))
         one, other = SessionHistory(), SessionHistory()
         for history, tool in [(one, "a"), (other, "x"), (one, "b"), (other, "y"), (one, "c")]:
@@ -149,7 +147,6 @@ class TestLearning:
         assert learned("owner") == (50.0, 100)
 
     def test_what_is_noted_is_on_the_disk_without_being_asked_for(self, tmp_path: Path) -> None:
-        """graph:learning"""
         learning, history = Learning(GraphStore(tmp_path, "key")), SessionHistory()
         for tool in ("s__a", "s__b"):
             learning.record_call(history, tool, succeeded=True)
@@ -158,7 +155,6 @@ class TestLearning:
 
     @pytest.mark.requirement("graph:learning")
     def test_a_question_counts_for_the_tool_that_it_led_to(self) -> None:
-        """graph:learning"""
         asked: list[str] = []
 
         def embed(text: str) -> tuple[str, np.ndarray]:
@@ -209,7 +205,6 @@ class TestLearning:
         assert learning.graph.stats().calls == MAX_WAITING + 1
 
     def test_everything_can_be_forgotten_while_it_learns(self, tmp_path: Path) -> None:
-        """graph:learning"""
         learning, history = Learning(GraphStore(tmp_path, "key")), SessionHistory()
         for tool in ("s__a", "s__b"):
             learning.record_call(history, tool, succeeded=True)
@@ -249,7 +244,6 @@ class TestLearning:
         assert learning.graph.edge_count == 1
 
     def test_what_is_imported_is_learned_and_kept(self, tmp_path: Path) -> None:
-        """graph:learning"""
         learning = Learning(GraphStore(tmp_path, "key"))
         learning.open()
         ids = ("s__a", "s__b", "s__c")
@@ -312,7 +306,6 @@ while True:
 
 @pytest.mark.requirement("graph:learning")
 def test_a_kill_while_recording_costs_at_most_what_was_not_kept_yet(tmp_path: Path) -> None:
-    """graph:learning"""
     kept = 0
     for _ in range(3):
         command = [sys.executable, "-c", KILLED, str(tmp_path)]
@@ -353,7 +346,6 @@ for number in range(10_000):
 
 @pytest.mark.requirement("graph:learning")
 def test_a_kill_costs_at_most_the_last_second(tmp_path: Path) -> None:
-    """graph:learning"""
     command = [sys.executable, "-c", PACED, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

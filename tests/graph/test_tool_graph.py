@@ -46,7 +46,6 @@ PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
 @pytest.mark.requirement("graph:methods")
 @given(pairs=PAIRS)
 def test_adamic_adar_is_that_of_networkx(pairs: list[tuple[int, int]]) -> None:
-    """graph:methods"""
     pairs = [(a, b) for a, b in pairs if a != b]
     graph = ToolGraph()
     graph.bootstrap_from_templates(
@@ -68,7 +67,6 @@ def test_adamic_adar_is_that_of_networkx(pairs: list[tuple[int, int]]) -> None:
 
 @pytest.mark.requirement("graph:methods")
 def test_relatedness_is_the_largest_with_the_context_in_0_to_1_by_hand() -> None:
-    """graph:methods"""
     graph = ToolGraph()
     # a and b share x (of degree 3) and y (of degree 2); a and c share x.
     pairs = [("a", "x"), ("x", "b"), ("y", "a"), ("b", "y"), ("c", "x")]
@@ -91,7 +89,6 @@ def test_relatedness_is_the_largest_with_the_context_in_0_to_1_by_hand() -> None
 
 @pytest.mark.requirement("graph:methods")
 def test_neighbours_by_direction() -> None:
-    """graph:methods"""
     graph = graph_of("ab", "cb")
     assert graph.neighbors("s__b") == ["s__a", "s__c"]
     assert graph.neighbors("s__b", "in") == ["s__a", "s__c"]
@@ -107,13 +104,11 @@ def test_neighbours_by_direction() -> None:
     [(0, 1.0), (1, 0.8), (49, 0.8), (50, 0.6), (199, 0.6), (200, 0.5), (10**6, 0.5)],
 )
 def test_alpha_follows_the_number_of_edges(edges: int, alpha: float) -> None:
-    """graph:alpha"""
     assert adaptive_alpha(edges) == alpha
 
 
 @pytest.mark.requirement("graph:learning")
 def test_a_sequence_leads_from_each_tool_to_all_after_it() -> None:
-    """graph:learning"""
     graph = graph_of("abc", "ab")
     assert edge_of(graph, "s__a", "s__b") == Edge(
         source="s__a", target="s__b", kinds=("observed",), weight=2.0, times=2
@@ -127,7 +122,6 @@ def test_a_sequence_leads_from_each_tool_to_all_after_it() -> None:
 
 
 def test_only_the_latest_tools_of_a_sequence_lead_on() -> None:
-    """graph:learning"""
     letters = "abcdefghijkl"
     graph = graph_of(letters)
     last = f"s__{letters[-1]}"
@@ -136,7 +130,6 @@ def test_only_the_latest_tools_of_a_sequence_lead_on() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_a_failure_is_counted_and_leads_nowhere() -> None:
-    """graph:learning"""
     graph = ToolGraph()
     graph.learn([("s__a", True), ("s__b", False), ("s__c", True)])
     assert graph.neighbors("s__b") == []
@@ -152,7 +145,6 @@ def test_a_tool_used_twice_is_no_edge_to_itself() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_what_was_long_ago_weighs_less() -> None:
-    """graph:learning"""
     clock = Clock()
     graph = ToolGraph(half_life_days=10, clock=clock)
     graph.learn(["s__a", "s__b"])
@@ -167,7 +159,6 @@ def test_what_was_long_ago_weighs_less() -> None:
 
 @pytest.mark.requirement("graph:methods")
 def test_templates_are_taken_over_once_and_do_not_decay() -> None:
-    """graph:methods"""
     clock = Clock()
     graph = ToolGraph(clock=clock)
     template = Template(name="t", pairs=(("s__a", "s__b"), ("s__b", "s__c"), ("s__c", "s__c")))
@@ -185,7 +176,6 @@ def test_templates_are_taken_over_once_and_do_not_decay() -> None:
 
 
 def test_the_weakest_edges_go_where_there_are_too_many_and_stated_ones_stay() -> None:
-    """graph:learning"""
     graph = ToolGraph(max_edges=20, clock=Clock())
     graph.add_dependencies([("s__x", "s__y")])
     graph.learn(["s__a", "s__b"])
@@ -199,7 +189,6 @@ def test_the_weakest_edges_go_where_there_are_too_many_and_stated_ones_stay() ->
 
 
 def test_what_is_stated_stays_when_it_is_most_of_all_edges() -> None:
-    """graph:learning"""
     graph = ToolGraph(max_edges=20, clock=Clock())
     stated = [(f"s__{number}", f"s__{number + 1}") for number in range(18)]
     graph.bootstrap_from_templates([Template(pairs=tuple(stated[:10]))])
@@ -226,7 +215,6 @@ def test_everything_can_be_forgotten() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_skill_is_the_mean_gain_of_which_the_first_eight_are_none() -> None:
-    """graph:learning"""
     graph = ToolGraph()
     assert graph.predictive_skill == 0
     for _ in range(4):
@@ -242,7 +230,6 @@ def test_skill_is_the_mean_gain_of_which_the_first_eight_are_none() -> None:
 
 @pytest.mark.requirement("graph:learning")
 def test_two_tools_go_together_after_three_uses_in_two_sessions() -> None:
-    """graph:learning"""
     graph, first = ToolGraph(), set[tuple[str, str]]()
 
     def use(pairs: set[tuple[str, str]]) -> tuple[Related, ...]:
@@ -277,7 +264,6 @@ def test_edges_are_counted_and_known_at_both_ends(sequences: list[str]) -> None:
 
 
 def test_what_was_learned_is_handed_over_once_and_restores_the_same_graph() -> None:
-    """graph:learning"""
     graph = graph_of("abcd", "bad")
     graph.add_dependencies([("s__a", "s__c")])
     graph.bootstrap_from_templates([Template(pairs=(("s__d", "s__e"),))])

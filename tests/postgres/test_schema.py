@@ -78,7 +78,6 @@ CLEARED: list[Any] = [True, True, TOTALS, ["s__x"], [[0, 1.0, 1, 0.0, 0]], [], [
 def test_events_of_older_releases_become_counts(
     bare_url: str, postgres: PostgresServer, *, is_cleared: bool
 ) -> None:
-    """graph:learning"""
     events = [("default", ADDED), ("another", ADDED), *[("default", CLEARED)] * is_cleared]
     statements = (
         "create schema toolscript; set search_path to toolscript;",

@@ -51,7 +51,6 @@ def array(*scores: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 
 @pytest.mark.requirement("search:intent")
 def test_the_table_is_complete_and_no_capability_is_in_it_twice() -> None:
-    """search:intent"""
     table = load_table(Stemmer())
     names = [c.name for c in table.capabilities]
     assert len(names) >= 15
@@ -81,13 +80,11 @@ def test_the_table_is_complete_and_no_capability_is_in_it_twice() -> None:
     ],
 )
 def test_a_question_is_read_for_what_it_wants(text: str, short: str) -> None:
-    """search:intent"""
     assert short in [c.short for c in index().intents(Query(text))]
 
 
 @pytest.mark.requirement("search:intent")
 def test_a_question_that_wants_nothing_of_the_table_wants_nothing() -> None:
-    """search:intent"""
     assert index().intents(Query("tell me a joke")) == []
 
 
@@ -117,7 +114,6 @@ def test_a8_a_tool_is_labelled_by_what_the_question_asks_of_it(
 
 @pytest.mark.requirement("search:intent")
 def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:
-    """search:intent"""
     boosted = boost(index(SHELL), "commit my changes to git", 0.2)
     np.testing.assert_allclose(boosted.scores, [0.2 + 0.45 * 0.8], atol=1e-6)
     assert BOOST == 0.45
@@ -125,7 +121,6 @@ def test_a_shell_is_raised_part_of_the_way_to_1_by_hand() -> None:
 
 
 def test_of_several_capabilities_the_first_of_the_table_is_inferred() -> None:
-    """search:intent"""
     of = index(SHELL)
     question = "docker and git"
     assert [c.short for c in of.intents(Query(question))] == ["git ops", "containers"]
@@ -136,7 +131,6 @@ def test_of_several_capabilities_the_first_of_the_table_is_inferred() -> None:
 
 
 def test_where_a_dedicated_tool_scores_well_nothing_is_inferred() -> None:
-    """search:intent"""
     of = index(COMMIT, SHELL)
     for score, raised in ((DEDICATED, False), (DEDICATED - 0.01, True)):
         boosted = boost(of, "commit my changes to git", score, 0.2)
@@ -169,14 +163,12 @@ def test_a1_what_is_out_of_reach_keeps_nothing_from_being_inferred() -> None:
 
 
 def test_for_what_a_command_line_cannot_do_nothing_is_raised() -> None:
-    """search:intent"""
     boosted = boost(index(SHELL), "add it to my calendar", 0.2)
     assert boosted.scores.tolist() == array(0.2).tolist()
     assert boosted.inferred == {}
 
 
 def test_without_a_shell_nothing_is_raised() -> None:
-    """search:intent"""
     boosted = boost(index(COMMIT, READ), "install npm packages", 0.1, 0.2)
     assert boosted.scores.tolist() == array(0.1, 0.2).tolist()
 
@@ -199,7 +191,6 @@ def test_without_a_shell_nothing_is_raised() -> None:
 def test_tools_that_run_commands_are_known_by_name_or_description(
     name: str, description: str, *, executes: bool
 ) -> None:
-    """search:intent"""
     tool = Document(id=f"s__{name}", server="s", name=name, description=description)
     boosted = boost(index(tool), "git rebase", 0.1)
     assert bool(boosted.inferred) is executes
@@ -210,7 +201,6 @@ def test_tools_that_run_commands_are_known_by_name_or_description(
     text=st.sampled_from(["commit my changes to git", "rename a file", "npm and docker", "hello"]),
 )
 def test_a_score_is_only_ever_raised_and_stays_within_1(scores: list[float], text: str) -> None:
-    """search:intent"""
     other = Document(id="zsh__bash", server="zsh", name="bash")
     before = array(*scores)
     boosted = boost(index(COMMIT, READ, SHELL, other), text, *scores)

@@ -74,7 +74,6 @@ def everything(engine: SearchEngine, text: str) -> dict[str, float]:
 def test_a_question_in_plain_words_finds_the_tool(
     engine: SearchEngine, text: str, expected: str
 ) -> None:
-    """search:rank"""
     result = ask(engine, text)
     assert ids(result)[0] == expected
     for hit in result.hits:
@@ -85,7 +84,6 @@ def test_a_question_in_plain_words_finds_the_tool(
 
 @pytest.mark.requirement("search:rank")
 def test_hits_are_ordered_by_confidence_and_then_by_id(make_engine: MakeEngine) -> None:
-    """search:rank"""
     twins = [
         Document(id=f"{s}__read", server="x", name="t", description="Read a file.", digest=s)
         for s in "dbca"
@@ -99,7 +97,6 @@ def test_hits_are_ordered_by_confidence_and_then_by_id(make_engine: MakeEngine) 
 @pytest.mark.requirement("search:typo")
 @pytest.mark.parametrize("text", ["read_fil", "raed_file", "readfile", "read file"])
 def test_a_misspelled_name_finds_the_tool(engine: SearchEngine, text: str) -> None:
-    """search:typo"""
     best = ask(engine, text).hits[0]
     assert best.document.id == "filesystem__read_file"
     assert best.score >= 0.75
@@ -115,7 +112,6 @@ def test_names_that_are_selected_are_all_that_is_found(engine: SearchEngine) -> 
 
 
 def test_confidence_falls_with_the_distance_from_the_name(engine: SearchEngine) -> None:
-    """search:typo"""
     spellings = ("read_file", "raed_file", "raed_fil", "rxxd_xxlx")
     scores = [everything(engine, text)["filesystem__read_file"] for text in spellings]
     assert scores == sorted(scores, reverse=True)
@@ -142,7 +138,6 @@ def test_an_exact_name_id_or_its_words_is_always_first_whatever_the_weights(
     documents: tuple[Document, ...],
     shell_documents: tuple[Document, ...],
 ) -> None:
-    """search:exact"""
     for tool in (*documents, *shell_documents):
         spellings = [tool.name, tool.id, f"{tool.server}:{tool.name}", " ".join(words(tool.name))]
         for text in spellings:
@@ -158,7 +153,6 @@ def test_an_exact_name_id_or_its_words_is_always_first_whatever_the_weights(
 def test_tools_of_the_same_name_tie_and_the_qualified_one_is_alone(
     make_engine: MakeEngine, documents: tuple[Document, ...], alpha: float
 ) -> None:
-    """search:exact"""
     second = Document(
         id="archive__read_file",
         server="archive",
@@ -180,7 +174,6 @@ def test_tools_of_the_same_name_tie_and_the_qualified_one_is_alone(
 
 @pytest.mark.requirement("search:exact")
 def test_a_perfect_score_that_is_no_exact_name_stays_below_one() -> None:
-    """search:exact"""
     engine = SearchEngine(search_profile(1.0, 10, 0.0), semantic=signal_of(Delighted()))
     engine.update(
         [
@@ -199,7 +192,6 @@ def test_a_perfect_score_that_is_no_exact_name_stays_below_one() -> None:
 def test_with_only_a_shell_the_shell_is_inferred_with_its_confidence_raised(
     make_engine: MakeEngine, shell_documents: tuple[Document, ...]
 ) -> None:
-    """search:intent, search:reason"""
     engine = make_engine(shell_documents)
     best = ask(engine, "commit my changes to git").hits[0]
     assert best.document.id == "shell__run_command"
@@ -215,7 +207,6 @@ def test_with_a_git_tool_present_that_is_first_and_nothing_is_inferred(
     documents: tuple[Document, ...],
     shell_documents: tuple[Document, ...],
 ) -> None:
-    """search:intent"""
     engine = make_engine([*documents, *shell_documents])
     result = ask(engine, "commit my changes to git", threshold=0, limit=100)
     assert ids(result)[0] == "git__git_commit"
@@ -226,7 +217,6 @@ def test_with_a_git_tool_present_that_is_first_and_nothing_is_inferred(
 def test_for_what_no_shell_can_do_a_shell_is_no_answer(
     make_engine: MakeEngine, shell_documents: tuple[Document, ...]
 ) -> None:
-    """search:intent"""
     assert ids(ask(make_engine(shell_documents), "add a meeting to my calendar")) == []
 
 
@@ -257,7 +247,6 @@ def test_a1_a_shell_is_inferred_whatever_there_is_out_of_reach(
 def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy(
     make_engine: MakeEngine, documents: tuple[Document, ...], alpha: float
 ) -> None:
-    """search:fusion"""
     engine = make_engine(documents, alpha=alpha)
     result = ask(engine, "list what is in a folder", threshold=0, limit=100, explain=True)
     assert len(result.hits) == len(documents)
@@ -276,7 +265,6 @@ def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy(
 def test_a_name_that_the_question_says_moves_the_score_towards_one_by_its_words_squared(
     make_engine: MakeEngine, documents: tuple[Document, ...]
 ) -> None:
-    """search:fusion"""
     hit = ask(make_engine(documents), "please read me that file", threshold=0, explain=True).hits[0]
     assert hit.document.id == "filesystem__read_file"
     assert hit.explanation is not None
@@ -290,7 +278,6 @@ def test_a_name_that_the_question_says_moves_the_score_towards_one_by_its_words_
 def test_every_candidate_is_scored_by_every_signal_wherever_it_ranks(
     engine: SearchEngine, documents: tuple[Document, ...]
 ) -> None:
-    """search:fusion"""
     shown = ask(engine, "list what is in a folder", threshold=0, limit=1).hits
     every = ask(engine, "list what is in a folder", threshold=0, limit=100).hits
     assert shown == every[:1]
@@ -303,7 +290,6 @@ def test_every_candidate_is_scored_by_every_signal_wherever_it_ranks(
 def test_when_the_model_is_missing_fuzzy_carries_the_whole_weight(
     make_engine: MakeEngine, documents: tuple[Document, ...], no_model: LazyModel
 ) -> None:
-    """search:fusion, search:degraded"""
     engine = make_engine(documents, with_model=no_model)
     result = ask(engine, "current timezone", threshold=0, explain=True)
     for hit in result.hits:
@@ -328,7 +314,6 @@ def test_when_the_model_is_missing_fuzzy_carries_the_whole_weight(
     ],
 )
 def test_gibberish_and_what_is_off_topic_finds_nothing(engine: SearchEngine, text: str) -> None:
-    """search:calibrated"""
     result = ask(engine, text)
     assert result.hits == ()
     assert all(hit.score < 0.35 for hit in result.nearest)
@@ -356,7 +341,6 @@ def test_the_reason_is_the_signal_that_contributed_most(
     alpha: float,
     reason: str,
 ) -> None:
-    """search:reason"""
     assert ask(make_engine(documents, alpha=alpha), text, threshold=0).hits[0].reason == reason
 
 
@@ -364,7 +348,6 @@ def test_the_reason_is_the_signal_that_contributed_most(
 def test_the_reason_agrees_with_the_weighted_signals_of_every_hit(
     engine: SearchEngine,
 ) -> None:
-    """search:reason"""
     for hit in ask(engine, "find text in a repository", threshold=0, limit=100).hits:
         semantic = 0.7 * hit.signals["semantic"] >= 0.3 * hit.signals["fuzzy"]
         assert hit.reason.startswith("Semantic similarity" if semantic else "Fuzzy match")
@@ -375,7 +358,6 @@ def test_the_reason_agrees_with_the_weighted_signals_of_every_hit(
 
 @pytest.mark.requirement("search:threshold")
 def test_a_result_at_the_threshold_stays_and_one_above_it_goes(engine: SearchEngine) -> None:
-    """search:threshold"""
     text = "list what is in a folder"
     for score in everything(engine, text).values():
         if 0 < score < 1:
@@ -387,7 +369,6 @@ def test_a_result_at_the_threshold_stays_and_one_above_it_goes(engine: SearchEng
 
 @pytest.mark.requirement("search:threshold")
 def test_a_threshold_of_exactly_0_35_keeps_0_35(make_engine: MakeEngine) -> None:
-    """search:threshold"""
     engine = make_engine([])
     assert engine.profile.threshold == 0.35
     assert ask(engine, "x").threshold == 0.35
@@ -395,7 +376,6 @@ def test_a_threshold_of_exactly_0_35_keeps_0_35(make_engine: MakeEngine) -> None
 
 @pytest.mark.requirement("search:limit")
 def test_at_most_limit_results_three_when_nothing_is_said(engine: SearchEngine) -> None:
-    """search:limit"""
     every = ask(engine, "file", threshold=0, limit=100)
     assert ids(ask(engine, "file", threshold=0)) == ids(every)[:3]
     for limit in (1, 2, 5, 23, 24, 25, 100):
@@ -408,7 +388,6 @@ def test_at_most_limit_results_three_when_nothing_is_said(engine: SearchEngine) 
 def test_the_best_of_many_are_the_first_of_all(
     make_engine: MakeEngine, no_model: LazyModel
 ) -> None:
-    """search:limit, search:rank"""
     rng = random.Random(5)  # noqa: S311 - no secret
     terms = ["file", "read", "write", "folder", "list"]
     many = [
@@ -427,7 +406,6 @@ def test_the_best_of_many_are_the_first_of_all(
 
 @pytest.mark.requirement("search:none")
 def test_if_nothing_passes_the_three_best_are_named(engine: SearchEngine) -> None:
-    """search:none"""
     result = ask(engine, "rename a document", threshold=0.99, limit=1)
     assert result.hits == ()
     best = [*everything(engine, "rename a document").items()][:NEAREST]
@@ -437,7 +415,6 @@ def test_if_nothing_passes_the_three_best_are_named(engine: SearchEngine) -> Non
 
 @pytest.mark.requirement("search:none")
 def test_if_few_pass_the_next_best_are_named(engine: SearchEngine) -> None:
-    """search:none"""
     every = everything(engine, "rename a document")
     for passing in range(1, NEAREST + 2):
         threshold = [*every.values()][passing - 1]
@@ -450,14 +427,12 @@ def test_if_few_pass_the_next_best_are_named(engine: SearchEngine) -> None:
 def test_where_nothing_scores_at_all_nothing_is_named(
     make_engine: MakeEngine, documents: tuple[Document, ...], no_model: LazyModel
 ) -> None:
-    """search:none"""
     result = ask(make_engine(documents, with_model=no_model), "qqqq")
     assert (result.hits, result.nearest) == ((), ())
 
 
 @pytest.mark.requirement("search:filter")
 def test_a_search_can_be_kept_to_servers(engine: SearchEngine) -> None:
-    """search:filter"""
     both = ask(engine, "read", threshold=0, limit=100, servers=("git", "memory"))
     assert {hit.document.server for hit in both.hits} == {"git", "memory"}
     assert len(both.hits) == 13
@@ -480,7 +455,6 @@ def test_with_no_usable_model_every_answer_says_so_and_a_warning_is_logged_once(
     documents: tuple[Document, ...],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """search:degraded"""
     missing = LazyModel(lambda: load_model(GONE, "fuzzy", 1))
     engine = make_engine(documents, with_model=missing)
     for _ in range(3):
@@ -498,7 +472,6 @@ def test_with_the_bundled_fallback_meaning_is_found_and_every_answer_says_why(
     documents: tuple[Document, ...],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """search:degraded, model:bundled"""
     missing = LazyModel(lambda: load_model(GONE, "bundled", 1))
     engine = make_engine(documents, with_model=missing)
     for _ in range(3):
@@ -512,7 +485,6 @@ def test_with_the_bundled_fallback_meaning_is_found_and_every_answer_says_why(
 
 @pytest.mark.requirement("search:degraded")
 def test_with_its_model_an_answer_is_not_degraded(engine: SearchEngine) -> None:
-    """search:degraded"""
     assert ask(engine, "read a file").degraded == ()
 
 
@@ -524,7 +496,6 @@ def test_without_a_model_names_and_words_still_answer_whatever_alpha(
     no_model: LazyModel,
     alpha: float,
 ) -> None:
-    """search:degraded"""
     engine = make_engine(documents, alpha=alpha, with_model=no_model)
     assert ids(ask(engine, "raed_file"))[0] == "filesystem__read_file"
     assert ids(ask(engine, "get the current time", threshold=0))[0] == "time__get_current_time"
@@ -552,7 +523,6 @@ def test_without_a_model_names_and_words_still_answer_whatever_alpha(
 def test_a_value_out_of_range_is_refused_naming_value_and_range(
     engine: SearchEngine, change: dict[str, object], message: str
 ) -> None:
-    """search:limits"""
     with pytest.raises(RangeError) as caught:
         ask(engine, "read", **change)
     assert str(caught.value) == message
@@ -561,7 +531,6 @@ def test_a_value_out_of_range_is_refused_naming_value_and_range(
 @pytest.mark.requirement("search:limits")
 @pytest.mark.parametrize("text", ["", " ", "\t\r\n", "\u2003\u00a0"])
 def test_an_empty_or_blank_question_is_refused(engine: SearchEngine, text: str) -> None:
-    """search:limits"""
     with pytest.raises(QueryError, match="the query is empty"):
         ask(engine, text)
 
@@ -570,7 +539,6 @@ def test_an_empty_or_blank_question_is_refused(engine: SearchEngine, text: str) 
 def test_a_question_that_is_too_long_is_refused_with_its_length(
     engine: SearchEngine, length: int
 ) -> None:
-    """search:limits"""
     with pytest.raises(QueryError) as caught:
         ask(engine, "x" * length)
     assert f"has {length} characters; at most {MAX_QUERY_CHARS}" in str(caught.value)
@@ -578,14 +546,12 @@ def test_a_question_that_is_too_long_is_refused_with_its_length(
 
 
 def test_a_question_as_long_as_allowed_is_answered(engine: SearchEngine) -> None:
-    """search:limits"""
     text = ("read a file " * 1000)[:MAX_QUERY_CHARS]
     assert len(text) == MAX_QUERY_CHARS
     assert ask(engine, text, threshold=0).hits
 
 
 def test_what_is_no_unicode_text_is_answered_too(engine: SearchEngine) -> None:
-    """search:limits"""
     assert ids(ask(engine, "read a \udce9 file", threshold=0))[0] == "filesystem__read_file"
     assert ask(engine, "\ud800", threshold=0).hits
 
@@ -596,7 +562,6 @@ def test_what_is_no_unicode_text_is_answered_too(engine: SearchEngine) -> None:
 def test_any_question_is_answered_with_scores_in_0_to_1_in_order(
     engine: SearchEngine, text: str, limit: int
 ) -> None:
-    """search:rank"""
     result = ask(engine, text, threshold=0, limit=limit)
     keys = [(-hit.score, hit.document.id) for hit in result.hits]
     assert keys == sorted(keys)
@@ -615,7 +580,6 @@ def test_the_order_of_the_documents_changes_no_score_and_no_order(
     documents: tuple[Document, ...],
     order: list[int],
 ) -> None:
-    """search:rank"""
     shuffled = make_engine([documents[number] for number in order])
     for text in ("read a file", "commit my changes", "raed_file", "serch the graph"):
         expected, found = everything(engine, text), everything(shuffled, text)
@@ -634,7 +598,6 @@ def test_an_empty_engine_finds_nothing(make_engine: MakeEngine) -> None:
 def test_an_update_replaces_what_can_be_found(
     make_engine: MakeEngine, documents: tuple[Document, ...]
 ) -> None:
-    """upstream:live"""
     engine = make_engine(documents[:10])
     assert engine.indexed == 10
     engine.update(documents[10:])
@@ -647,7 +610,6 @@ def test_an_update_replaces_what_can_be_found(
 def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
-    """catalogue:progressive"""
     semantic = SemanticSignal(model, lambda: None)
     engine = SearchEngine(search_profile(0.7, 3, 0.35), semantic=semantic)
     many = [
@@ -673,7 +635,6 @@ def test_what_is_new_is_found_by_its_words_before_it_is_embedded(
 
 @pytest.mark.requirement("upstream:live")
 def test_a_superseded_update_ends_early_and_keeps_what_it_did(model: LazyModel) -> None:
-    """upstream:live"""
     semantic = SemanticSignal(model, lambda: None)
     engine = SearchEngine(search_profile(0.7, 3, 0.35), semantic=semantic)
     many = [
@@ -714,7 +675,6 @@ def test_searches_while_updating_see_one_corpus_or_the_other(
 
 
 def test_an_explanation_says_what_each_signal_found(engine: SearchEngine) -> None:
-    """search:reason"""
     hit = ask(engine, "which fiels match a pattern", explain=True).hits[0]
     assert hit.explanation is not None
     semantic, fuzzy = hit.explanation.shares
@@ -744,14 +704,12 @@ def test_without_being_asked_nothing_is_explained(engine: SearchEngine) -> None:
 def test_a_tool_that_is_asked_after_says_where_it_ended_up(
     engine: SearchEngine, why: str, more: dict[str, object], verdict: str
 ) -> None:
-    """search:reason"""
     found = ask(engine, "commit my changes to git", why=why, **more).why
     assert found is not None
     assert verdict in found.verdict
 
 
 def test_the_advice_about_a_missing_tool_is_true(engine: SearchEngine) -> None:
-    """search:reason"""
     text = "commit my changes to git"
     for tool, score in everything(engine, text).items():
         found = ask(engine, text, why=tool).why
@@ -793,12 +751,10 @@ def test_a_tool_that_is_not_there_has_no_whereabouts(engine: SearchEngine) -> No
 def test_each_part_of_a_question_wins_a_place(
     engine: SearchEngine, text: str, expected: set[str]
 ) -> None:
-    """search:intent"""
     assert expected <= set(ids(ask(engine, text)))
 
 
 def test_the_reason_names_the_part_that_speaks_for_a_tool(engine: SearchEngine) -> None:
-    """search:intent, search:reason"""
     text = "Create a new branch. Fetch the page at example.com."
     reasons = {hit.document.id: hit.reason for hit in ask(engine, text, explain=True).hits}
     assert reasons["git__git_create_branch"].endswith("for “Create a new branch.”")
@@ -814,7 +770,6 @@ def test_the_reason_names_the_part_that_speaks_for_a_tool(engine: SearchEngine) 
 def test_any_script_is_searched_and_what_shares_its_words_is_found(
     make_engine: MakeEngine, documents: tuple[Document, ...], text: str
 ) -> None:
-    """search:rank"""
     mine = Document(
         id="x__t", server="x", name="t", description=f"{text}. Something else.", digest="1"
     )
@@ -828,7 +783,6 @@ def test_any_script_is_searched_and_what_shares_its_words_is_found(
 
 @pytest.mark.parametrize("text", ["sdkjfh skdjfh skjdfh", "lkjhgfdsa mnbvcxz", "7777777 99999"])
 def test_what_no_signal_understands_scores_nothing(engine: SearchEngine, text: str) -> None:
-    """search:calibrated"""
     found = ask(engine, text, threshold=0, explain=True, limit=1)
     assert found.hits[0].score == 0
     assert found.hits[0].explanation is not None
@@ -836,7 +790,6 @@ def test_what_no_signal_understands_scores_nothing(engine: SearchEngine, text: s
 
 
 def test_a_name_that_nobody_knows_takes_nothing_from_a_question(engine: SearchEngine) -> None:
-    """search:calibrated"""
     result = ask(engine, "read the file xqzzvbn", explain=True)
     assert ids(result)[0] == "filesystem__read_file"
     assert result.hits[0].explanation is not None

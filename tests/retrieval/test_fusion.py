@@ -20,7 +20,6 @@ def rankings(**scores: list[float]) -> dict[str, Ranking]:
 
 @pytest.mark.requirement("search:fusion")
 def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy() -> None:
-    """search:fusion"""
     found = fuse(
         rankings(semantic=[0.8, 0.1, 1.0, 0.0], fuzzy=[0.5, 0.9, 1.0, 0.0]),
         search_profile(0.7, 3, 0.35).weights,
@@ -32,21 +31,18 @@ def test_the_score_is_alpha_semantic_plus_the_rest_fuzzy() -> None:
 @pytest.mark.requirement("search:fusion")
 @pytest.mark.parametrize(("alpha", "expected"), [(0.0, 0.5), (1.0, 0.8), (0.25, 0.575)])
 def test_alpha_moves_the_weight(alpha: float, expected: float) -> None:
-    """search:fusion"""
     found = fuse(rankings(semantic=[0.8], fuzzy=[0.5]), search_profile(alpha, 3, 0).weights)
     np.testing.assert_allclose(found, [expected], atol=1e-6)
 
 
 @pytest.mark.requirement("search:fusion")
 def test_the_weight_of_a_silent_signal_is_renormalised_away() -> None:
-    """search:fusion, search:degraded"""
     weights = {"semantic": 0.7, "fuzzy": 0.3}
     missing = fuse(rankings(semantic=[NAN, NAN], fuzzy=[0.5, 0.2]), weights)
     np.testing.assert_allclose(missing, [0.5, 0.2], atol=1e-6)
 
 
 def test_renormalisation_is_per_document_and_over_any_number_of_signals() -> None:
-    """search:fusion"""
     found = fuse(
         rankings(a=[0.9, NAN, NAN, NAN], b=[0.3, 0.3, NAN, NAN], c=[0.6, 0.6, 0.6, NAN]),
         {"a": 0.5, "b": 0.3, "c": 0.2},
@@ -56,13 +52,11 @@ def test_renormalisation_is_per_document_and_over_any_number_of_signals() -> Non
 
 
 def test_a_signal_without_weight_adds_nothing() -> None:
-    """search:fusion"""
     found = fuse(rankings(semantic=[0.4], fuzzy=[0.2], graph=[1.0]), {"semantic": 1, "fuzzy": 1})
     np.testing.assert_allclose(found, [0.3], atol=1e-6)
 
 
 def test_where_all_that_answered_weigh_nothing_they_count_alike() -> None:
-    """search:degraded"""
     found = fuse(rankings(semantic=[NAN], fuzzy=[0.5]), {"semantic": 1.0, "fuzzy": 0.0})
     np.testing.assert_allclose(found, [0.5], atol=1e-6)
 
@@ -84,7 +78,6 @@ def oracle(rows: list[float], weights: list[float]) -> float:
 def test_fused_scores_are_the_weighted_mean_and_stay_in_0_to_1(
     weights: tuple[float, ...], table: list[tuple[float, ...]]
 ) -> None:
-    """search:fusion"""
     columns = [list(column) for column in zip(*table, strict=True)]
     found = fuse(
         rankings(**dict(zip("abc", columns, strict=True))), dict(zip("abc", weights, strict=True))
@@ -107,7 +100,6 @@ def test_the_order_of_the_signals_does_not_matter(row: list[float]) -> None:
 
 @pytest.mark.requirement("search:reason")
 def test_the_shares_of_the_signals_that_answered_sum_to_1() -> None:
-    """search:reason"""
     weights = {"semantic": 0.7, "fuzzy": 0.3}
     found = shares(rankings(semantic=[0.8, NAN], fuzzy=[0.5, 0.5]), weights, 0)
     assert found == pytest.approx(weights)

@@ -53,7 +53,6 @@ def found(engine: SearchEngine, text: str, **more: object) -> list[str]:
 
 @pytest.mark.requirement("skills:folders")
 def test_the_best_passage_stands_for_the_whole(engine: SearchEngine) -> None:
-    """skills:folders"""
     assert found(engine, "how is the loaf baked")[0] == "skills__bread#1"
     assert found(engine, "when is the sourdough fed")[0] == "skills__bread#0"
     assert found(engine, "brushing fur")[0] == "skills__cat#1"
@@ -132,7 +131,6 @@ def test_a_name_is_the_whole_and_its_first_passage_is_shown(engine: SearchEngine
 
 
 def test_a_grant_is_of_the_whole(engine: SearchEngine) -> None:
-    """skills:folders"""
     grant = Grant(tools=("skills__cat",))
     assert found(engine, "bake something", grant=grant) == ["skills__cat#2"]
     assert found(engine, "bake something", grant=Grant(servers=("git",))) == []

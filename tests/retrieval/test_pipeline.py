@@ -37,7 +37,6 @@ def order(found: Trace) -> list[int]:
 
 @pytest.mark.requirement("search:fusion")
 def test_words_that_match_little_count_little_and_words_that_match_well_count_more() -> None:
-    """search:fusion"""
     meaning = [0.8, 0.7]
     assert order(trace(meaning, [0.1, 0.4], word_match=False)) == [1, 0]
     assert order(trace(meaning, [0.1, 0.4])) == [0, 1]
@@ -58,7 +57,6 @@ def test_beside_words_the_upper_cosines_are_not_drawn_together() -> None:
 def test_the_best_score_stays_so_that_the_threshold_keeps_its_meaning(
     scores: list[tuple[float, float]], alpha: float
 ) -> None:
-    """search:calibrated"""
     semantic, fuzzy = map(list, zip(*scores, strict=True))
     found = trace(semantic, fuzzy, alpha)
     before, after = (column.scores[0] for column in found.columns)
@@ -70,19 +68,16 @@ def test_the_best_score_stays_so_that_the_threshold_keeps_its_meaning(
 @pytest.mark.requirement("search:fusion")
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_where_one_signal_has_all_the_weight_the_words_have_no_say(alpha: float) -> None:
-    """search:fusion"""
     found = trace([0.8, 0.2], [0.1, 0.9], alpha)
     np.testing.assert_allclose(found.columns[1].scores, found.columns[0].scores, atol=1e-6)
 
 
 def test_a_document_without_a_vector_is_judged_by_its_words() -> None:
-    """search:degraded"""
     found = trace([0.8, math.nan], [0.2, 0.5])
     assert found.scores[1] > 0
 
 
 def test_the_step_tells_how_well_the_words_match() -> None:
-    """search:reason"""
     little = trace([0.8], [0.3]).columns[1].evidence(0)
     assert little is not None
     assert (little.step, little.text) == (
@@ -98,5 +93,4 @@ def test_the_step_tells_how_well_the_words_match() -> None:
 
 
 def test_without_a_semantic_signal_words_are_weighed_as_ever() -> None:
-    """search:degraded"""
     assert len(trace([math.nan, math.nan], [0.2, 0.5]).columns) == 1

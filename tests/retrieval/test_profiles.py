@@ -14,7 +14,6 @@ from toolscript.types import Document, SearchRequest
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
 def test_the_weights_of_the_search_profile_are_alpha_and_the_rest(alpha: float) -> None:
-    """search:fusion"""
     profile = search_profile(alpha, 3, 0.35)
     assert profile.weights == pytest.approx({"semantic": alpha, "fuzzy": 1 - alpha})
     assert (profile.limit, profile.threshold) == (3, 0.35)

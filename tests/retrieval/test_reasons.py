@@ -59,7 +59,6 @@ def test_the_table_of_reasons_is_complete(
     no_model: LazyModel,
     documents: tuple[Document, ...],
 ) -> None:
-    """search:reason"""
     every = make_engine([*documents, OLD, NEW, POLISH, POSTS])
     given = {
         kind

@@ -55,7 +55,6 @@ QUESTIONS = ["put my changes on record", "read a file", "what time is it", "git_
 def test_without_context_every_score_is_bit_for_bit_that_of_no_graph(
     model: LazyModel, documents: tuple[Document, ...], habitual: SearchEngine
 ) -> None:
-    """graph:context, graph:learning"""
     bare = engine_of(model, documents, None)
     empty = engine_of(model, documents, Learning())
     random_order = random.Random(0)  # noqa: S311 - the same draw every time
@@ -73,7 +72,6 @@ def test_without_context_every_score_is_bit_for_bit_that_of_no_graph(
 
 @pytest.mark.requirement("graph:context")
 def test_a5_without_a_context_no_further_step_runs(habitual: SearchEngine) -> None:
-    """graph:context"""
     for by_relatedness, signal in ((False, "forecast"), (True, "graph")):
         plain = hits(habitual, "read a file", by_relatedness=by_relatedness)
         assert all(hit.own is None and signal not in hit.signals for hit in plain.values())
@@ -173,7 +171,6 @@ def test_the_forecast_raises_the_odds_by_what_the_graph_has_proved(
 def test_what_goes_with_the_context_comes_first(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
-    """graph:context, graph:learning"""
     learning = Learning()
     engine = engine_of(model, documents, learning)
     for _ in range(40):
@@ -212,7 +209,6 @@ def test_a5_with_templates_alone_a_context_raises_what_they_put_beside_it(
 def test_an_exact_name_is_first_whatever_the_context(
     habitual: SearchEngine, *, by_relatedness: bool
 ) -> None:
-    """graph:context, search:exact"""
     more = {"context": tuple(HABIT[:2]), "by_relatedness": by_relatedness}
     found = hits(habitual, "fetch", **more)
     assert next(iter(found)) == "fetch__fetch"
@@ -232,7 +228,6 @@ def test_scores_stay_in_0_to_1_and_in_order(habitual: SearchEngine, context: lis
 def test_related_tools_come_with_their_evidence_and_only_those_that_are_the_callers(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
-    """graph:learning"""
     learning = Learning()
     engine = engine_of(model, documents, learning)
     learning.graph.learn(["fetch__fetch", *HABIT])
@@ -279,13 +274,11 @@ def adjusted(made: RelevanceFeedback, *question: float) -> list[float]:
 
 
 def test_without_a_history_nothing_moves() -> None:
-    """graph:learning"""
     assert adjusted(experience({}), 1, 1, 0, 0) == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0])
 
 
 @pytest.mark.requirement("graph:learning")
 def test_a_history_decides_between_tools_that_have_one_and_raises_none_above_the_best() -> None:
-    """graph:learning"""
     made = experience({"s__a": [[0, 0.1, 1, 1]] * 9, "s__b": [[1, 1, 0.2, 0]] * 9})
     question = (0.9, 1.0, 1.2, 1.5)
     before = np.array(question) / np.linalg.norm(question)
@@ -297,7 +290,6 @@ def test_a_history_decides_between_tools_that_have_one_and_raises_none_above_the
 
 
 def test_a_question_that_was_asked_before_finds_what_it_led_to() -> None:
-    """graph:learning"""
     made = experience({"s__a": [[0, 0, 1, 1]] * 20})
     weight = MAX_SHIFT * 20 / 23
     vector = np.array([1 - weight, 0, weight * 0.5**0.5, weight * 0.5**0.5])
@@ -307,7 +299,6 @@ def test_a_question_that_was_asked_before_finds_what_it_led_to() -> None:
 
 
 def test_what_is_learned_or_forgotten_counts_at_once() -> None:
-    """graph:learning"""
     made = experience({})
     question = np.array([0.5**0.5, 0.5**0.5, 0, 0], dtype=np.float32)
     cosines = made.vectors @ question
@@ -321,7 +312,6 @@ def test_what_is_learned_or_forgotten_counts_at_once() -> None:
 def test_a_tool_is_found_by_what_led_to_it(
     model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
-    """graph:learning"""
     learning = Learning()
     engine = engine_of(model, documents, learning)
     text = "let the boss know how it went"

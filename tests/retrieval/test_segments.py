@@ -70,7 +70,6 @@ def engine_of(documents: Sequence[Document]) -> SearchEngine:
 def test_changes_one_after_the_other_lead_to_the_same_answers(
     start: list[Document], steps: list[tuple[list[Document], set[str]]], padding: int
 ) -> None:
-    """upstream:live"""
     current = {
         f"p__{number}": Document(id=f"p__{number}", server="p", name=f"{number}", description="x y")
         for number in range(padding)
@@ -85,7 +84,6 @@ def test_changes_one_after_the_other_lead_to_the_same_answers(
 
 @pytest.mark.requirement("upstream:live")
 def test_few_changes_leave_the_first_segment_as_it_is() -> None:
-    """upstream:live"""
     first = [Document(id=f"s__{n:04}", server="s", name=f"{n}") for n in range(5000)]
     before = Corpus(first)
     changed = [*first[1:], Document(id="s__0001", server="s", name="another")]
@@ -105,7 +103,6 @@ def test_few_changes_leave_the_first_segment_as_it_is() -> None:
 
 
 def test_what_is_made_of_a_document_is_forgotten_with_it() -> None:
-    """upstream:live"""
     made: list[str] = []
     memo = DocumentMemo(lambda document: made.append(document.id) or document.id)
 

@@ -31,7 +31,6 @@ ACTIONS = {"find", "read", "push", "post"}
     ],
 )
 def test_a_question_is_cut_where_another_wish_begins(text: str, parts: list[str]) -> None:
-    """search:intent"""
     assert split(text, ACTIONS.__contains__) == parts
 
 
@@ -49,7 +48,6 @@ def test_a_question_is_cut_where_another_wish_begins(text: str, parts: list[str]
     ],
 )
 def test_a_question_of_one_piece_is_left_alone(text: str) -> None:
-    """search:intent"""
     assert split(text, ACTIONS.__contains__) == []
 
 
@@ -70,7 +68,6 @@ def test_parts_are_few_and_in_the_question(text: str) -> None:
 
 
 def test_an_action_is_a_word_with_which_several_tools_begin() -> None:
-    """search:intent"""
     texts = [("send_mail", "Sends it."), ("mail", "Post it."), ("post", "Mails a letter")]
     corpus = Corpus(
         Document(id=name, server="s", name=name, description=text) for name, text in texts

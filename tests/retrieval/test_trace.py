@@ -45,7 +45,6 @@ def test_the_reason_names_what_contributed_most(
 
 
 def test_a_steps_evidence_is_computed_once_per_document() -> None:
-    """search:reason"""
     rows: list[int] = []
     state: Any = None
     trace = Trace(

@@ -52,7 +52,6 @@ def test_rows_are_those_that_the_grant_allows_one_by_one(
     hidden: set[str],
     asked: list[str],
 ) -> None:
-    """search:filter"""
     corpus = Corpus(DOCUMENTS)
     selections = tuple(Grant(servers=tuple(each), tools=tuple(each)) for each in within)
     grant = Grant(servers=tuple(servers), tools=tuple(tools), within=selections)
@@ -69,7 +68,6 @@ def test_rows_are_those_that_the_grant_allows_one_by_one(
 
 @pytest.mark.requirement("search:filter")
 def test_passages_are_seen_with_their_parent() -> None:
-    """search:filter"""
     corpus = Corpus(
         Document(
             id=f"skills__{name}{part}", server="skills", name=name, parent_id=f"skills__{name}"
@@ -85,7 +83,6 @@ def test_passages_are_seen_with_their_parent() -> None:
 
 
 def test_what_a_grant_allows_is_found_once() -> None:
-    """search:filter"""
     visibility = Visibility(Corpus(DOCUMENTS))
     masks = [visibility.mask(request(Grant(servers=("g*",)))) for _ in range(3)]
     assert masks[0] is not None
@@ -142,7 +139,6 @@ def test_how_well_hidden_tools_match_moves_no_score(
 
 @pytest.mark.requirement("search:filter")
 def test_a_hidden_tool_of_the_name_that_is_asked_for_hides_no_other() -> None:
-    """search:filter"""
     engine = SearchEngine(search_profile(0.7, 10, 0.0))
     engine.update(
         [

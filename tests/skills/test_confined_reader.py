@@ -39,7 +39,6 @@ def refusal(root: Path, path: str) -> str:
 
 @pytest.mark.parametrize("path", ["folder/notes.md", "./folder//notes.md", "folder/./notes.md"])
 def test_a_file_is_read(root: Path, path: str) -> None:
-    """skills:update"""
     assert ConfinedReader(root).read(path).text == "inside"
 
 
@@ -114,7 +113,6 @@ def test_what_is_no_regular_file_is_refused_at_once(root: Path) -> None:
 
 @pytest.mark.requirement("skills:update")
 def test_a_device_is_refused(root: Path) -> None:
-    """skills:update"""
     assert "is a device; expected a text file" in refusal(Path("/dev"), "zero")
 
 
@@ -140,7 +138,6 @@ def test_a_large_file_is_refused_unread(root: Path) -> None:
     ],
 )
 def test_what_is_no_text(root: Path, data: bytes, told: str) -> None:
-    """skills:update"""
     (root / "a.md").write_bytes(data)
     assert told in refusal(root, "a.md")
 
@@ -324,7 +321,6 @@ def test_a_walk_finds_regular_files_in_order(root: Path) -> None:
 
 
 def test_a_walk_says_what_it_cannot_look_into(root: Path) -> None:
-    """skills:folders"""
     deep = root.joinpath(*(str(level) for level in range(MAX_DEPTH + 1)))
     deep.mkdir(parents=True)
     (deep / "a.md").write_text("x", "utf-8")
@@ -336,7 +332,6 @@ def test_a_walk_says_what_it_cannot_look_into(root: Path) -> None:
 
 
 def test_a_walk_has_an_end(root: Path) -> None:
-    """skills:folders"""
     for number in range(30):
         (root / f"{number}.md").write_text("x", "utf-8")
     walk = ConfinedReader(root, 10).walk()

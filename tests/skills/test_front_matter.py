@@ -30,7 +30,6 @@ from toolscript.skills.front_matter import MAX_CHARS, FrontMatter, read_front_ma
     ],
 )  # fmt: skip
 def test_what_front_matter_says(text: str, front: FrontMatter) -> None:
-    """skills:folders"""
     assert read_front_matter(text) == front
 
 

@@ -49,7 +49,6 @@ def test_plain_text_has_no_headings() -> None:
 
 
 def test_paragraphs_stay_together_as_long_as_they_fit() -> None:
-    """skills:folders"""
     first, second, third = "a" * 500, "b" * 290, "c" * 20
     assert [p.text for p in split(f"{first}\n\n{second}\n \n{third}")] == [
         f"{first}\n\n{second}",
@@ -58,7 +57,6 @@ def test_paragraphs_stay_together_as_long_as_they_fit() -> None:
 
 
 def test_a_long_paragraph_is_cut_between_sentences() -> None:
-    """skills:folders"""
     sentence = "The quick brown fox jumps over the lazy dog. "
     pieces = [p.text for p in split(sentence * 60)]
     assert len(pieces) > 3

@@ -168,7 +168,6 @@ def test_a_manifest_with_mistakes_is_a_skill_with_warnings(
 
 
 def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
-    """skills:folders"""
     outside = write(tmp_path, "outside/secret.md", "secret")
     root = tmp_path / "root"
     write(root, "good.md")
@@ -252,7 +251,6 @@ def test_what_is_kept_is_of_no_use_once_texts_are_read_differently() -> None:
 
 
 def test_a_file_is_added_and_deleted(tmp_path: Path) -> None:
-    """skills:folders"""
     write(tmp_path, "a.md")
     library = SkillScanner()
     first = scan(tmp_path, library=library)

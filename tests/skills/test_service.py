@@ -99,7 +99,6 @@ def test_what_is_added_and_deleted_is_followed(now: Running, folder: Path) -> No
 
 @pytest.mark.requirement("skills:folders")
 def test_what_is_gone_is_gone_from_the_cache(now: Running, folder: Path, tmp_path: Path) -> None:
-    """skills:folders"""
     [path] = (tmp_path / "data" / "cache" / "skills").glob("skills-*.sqlite")
     kept = BlobStore(path)
 
@@ -124,7 +123,6 @@ def test_a_folder_that_comes_later_is_found(now: Running, folder: Path, tmp_path
 
 
 def test_a_folder_that_is_added_by_hand_is_found(now: Running, tmp_path: Path) -> None:
-    """skills:folders"""
     extra = tmp_path / "extra"
     extra.mkdir()
     (extra / "extra.md").write_text("Polish the silver with chalk.", "utf-8")
@@ -251,7 +249,6 @@ def test_tools_and_skills_stand_in_one_list(
 
 
 def test_skills_are_found_where_there_are_no_tools(now: Running) -> None:
-    """skills:folders"""
     found = now.search("baking bread", skills=True).hits
     assert found[0].document.parent_id == "skills__kitchen/bread.md"
 

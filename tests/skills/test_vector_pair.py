@@ -70,7 +70,6 @@ def test_the_seeds_examples(index: VectorPair) -> None:
 
 
 def test_each_question_finds_its_file_first(index: VectorPair) -> None:
-    """skills:search"""
     index.VectorUpdate(MATH)
     index.VectorUpdate(STRINGS)
     assert next(iter(found(index, "the arithmetic mean of a list"))) == MATH
@@ -106,7 +105,6 @@ def test_the_threshold_is_on_the_raw_cosine(index: VectorPair, sandbox: Path) ->
 
 
 def test_an_empty_index_finds_nothing(index: VectorPair) -> None:
-    """skills:search"""
     assert index.SearchSkills("anything") == "[]"
 
 
@@ -143,7 +141,6 @@ def test_an_update_replaces_what_was_known(index: VectorPair, sandbox: Path) -> 
 def test_a_failed_update_is_told_and_changes_nothing(
     index: VectorPair, sandbox: Path, path: str, told: str
 ) -> None:
-    """skills:update"""
     (sandbox / "link.md").symlink_to("/etc/passwd")
     os.mkfifo(sandbox / "pipe")
     (sandbox / "binary").write_bytes(b"\0")
@@ -159,14 +156,12 @@ def test_a_failed_update_is_told_and_changes_nothing(
 @pytest.mark.parametrize("value", [None, 5, ["x"], b"x", "x" * 8193])
 @pytest.mark.parametrize("name", ["VectorUpdate", "SearchSkills"])
 def test_only_a_text_is_taken(index: VectorPair, name: str, value: Any) -> None:
-    """skills:search, skills:update"""
     with pytest.raises(ArgumentsError, match=f"Vector.{name}: "):
         getattr(index, name)(value)
 
 
 @pytest.mark.requirement("skills:search")
 def test_a_failed_embedding_is_a_message(sandbox: Path, no_model: LazyModel) -> None:
-    """skills:search, skills:update"""
     index = VectorPair(sandbox, no_model)
     assert index.SearchSkills("x") == (
         "SearchSkills embedding generation failed: searching without meaning: there is no model"
@@ -199,7 +194,6 @@ class FailingEncoder:
 
 @pytest.mark.requirement("skills:search")
 def test_a_model_that_fails_later_is_a_message_too(sandbox: Path) -> None:
-    """skills:search"""
     index = VectorPair(sandbox, LazyModel(lambda: Loaded(FailingEncoder())))
     assert index.SearchSkills("x") == "SearchSkills embedding generation failed: out of memory"
     assert index.VectorUpdate(MATH) == "VectorUpdate embedding generation failed: out of memory"
@@ -296,7 +290,6 @@ def test_a_file_whose_name_begins_with_anothers_is_kept(sandbox: Path) -> None:
 
 @pytest.mark.requirement("skills:update")
 def test_processes_at_once_lose_nothing(sandbox: Path) -> None:
-    """skills:update"""
     for number in range(12):
         (sandbox / f"{number}.md").write_text(f"How to do thing number {number}.", "utf-8")
     context = multiprocessing.get_context("spawn")

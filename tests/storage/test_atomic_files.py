@@ -67,7 +67,6 @@ except OSError:
 
 @pytest.mark.requirement("cache:safe")
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    """cache:safe"""
     path = tmp_path / "file.json"
     write_atomically(path, b"old")
     ran = subprocess.run(
@@ -91,7 +90,6 @@ while True:
 
 @pytest.mark.requirement("cache:safe")
 def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
-    """cache:safe"""
     path = tmp_path / "file.json"
     write_atomically(path, b"a" * 300_000)
     for _ in range(5):
@@ -142,7 +140,6 @@ def test_a_private_text_file_begins_empty_takes_any_text_and_is_its_owners(tmp_p
 
 
 def test_edited_added_and_deleted_files_have_another_stamp(tmp_path: Path) -> None:
-    """upstream:live"""
     one, two = tmp_path / "one.json", tmp_path / "two.json"
     one.write_text("{}")
     found = [stamp([one, two])]

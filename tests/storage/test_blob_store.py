@@ -39,14 +39,12 @@ def test_what_is_kept_is_read_bit_for_bit(kept: BlobStore, rows: dict[str, bytes
 
 
 def test_a_file_is_for_its_owner_only(kept: BlobStore) -> None:
-    """skills:folders"""
     put(kept, ROWS)
     assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.path.parent.stat().st_mode) == 0o700
 
 
 def test_a_change_writes_what_changed(kept: BlobStore) -> None:
-    """skills:folders"""
     put(kept, ROWS)
     made: list[str] = []
 
@@ -66,14 +64,12 @@ def test_a_change_writes_what_changed(kept: BlobStore) -> None:
 
 
 def test_what_is_spared_stays(kept: BlobStore) -> None:
-    """skills:folders"""
     put(kept, ROWS)
     assert kept.sync("files", "1", (), lambda _: b"", lambda key: key.endswith("7"))
     assert kept.load("files", "1").keys() == {"key 7", "key 17", "key 27", "key 37"}
 
 
 def test_what_another_version_made_is_not_there(kept: BlobStore) -> None:
-    """skills:folders"""
     put(kept, ROWS)
     assert kept.load("files", "2") == {}
     assert kept.writer_version("files") == "1"
@@ -83,7 +79,6 @@ def test_what_another_version_made_is_not_there(kept: BlobStore) -> None:
 
 
 def test_a_file_cut_short_anywhere_yields_nothing_wrong_and_is_rebuilt(kept: BlobStore) -> None:
-    """skills:folders"""
     put(kept, ROWS)
     whole = kept.path.read_bytes()
     for length in (*range(0, 200, 7), *range(200, len(whole), 3001), len(whole) - 1):
@@ -94,7 +89,6 @@ def test_a_file_cut_short_anywhere_yields_nothing_wrong_and_is_rebuilt(kept: Blo
 
 
 def test_a_changed_byte_anywhere_never_yields_another_value(kept: BlobStore) -> None:
-    """skills:folders"""
     put(kept, ROWS)
     whole = kept.path.read_bytes()
     for at in (*range(120), *range(120, len(whole), 211)):
@@ -106,7 +100,6 @@ def test_a_changed_byte_anywhere_never_yields_another_value(kept: BlobStore) -> 
 
 
 def test_one_damaged_byte_costs_its_row(kept: BlobStore, caplog: pytest.LogCaptureFixture) -> None:
-    """skills:folders"""
     rows = {f"key {number:03}": number.to_bytes() * 3000 for number in range(200)}
     put(kept, rows)
     data = kept.path.read_bytes()
@@ -123,7 +116,6 @@ def test_one_damaged_byte_costs_its_row(kept: BlobStore, caplog: pytest.LogCaptu
 def test_a_file_of_something_else_is_replaced(
     kept: BlobStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """skills:folders"""
     kept.path.parent.mkdir()
     for number in range(3):
         if number == 0:
@@ -149,7 +141,6 @@ def test_a_file_of_something_else_is_replaced(
 def test_a_place_that_cannot_be_written_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """skills:folders"""
     (tmp_path / "file").write_bytes(b"")
     kept = BlobStore(tmp_path / "file" / "a.sqlite")
     assert not put(kept, ROWS)
@@ -170,7 +161,6 @@ assert not kept.sync("files", "1", rows.keys(), rows.__getitem__, lambda _: True
 
 
 def test_a_full_disk_loses_nothing_that_was_there(kept: BlobStore) -> None:
-    """skills:folders"""
     put(kept, ROWS)
     done = subprocess.run(
         [sys.executable, "-c", FULL, kept.path], capture_output=True, text=True, check=False
@@ -201,7 +191,6 @@ def is_one_turn(rows: dict[str, bytes]) -> bool:
 
 
 def test_processes_that_write_at_once_leave_what_one_of_them_wrote(kept: BlobStore) -> None:
-    """skills:folders"""
     writers = [start(kept, name, 15) for name in "ab"]
     until(kept.path.exists, "one has begun")
     while any(writer.poll() is None for writer in writers):
@@ -212,7 +201,6 @@ def test_processes_that_write_at_once_leave_what_one_of_them_wrote(kept: BlobSto
 
 
 def test_a_kill_at_any_moment_leaves_the_last_change_whole(kept: BlobStore) -> None:
-    """skills:folders"""
     for number in range(8):
         writer = start(kept, str(number), 10_000)
         until(lambda n=number: any(k.startswith(f"{n} ") for k in kept.load("files", "1")), "wrote")

@@ -98,7 +98,6 @@ def check_formula(found: dict[str, Any]) -> None:
 @pytest.mark.both_storages
 @pytest.mark.requirement("mcp:search_tools", "graph:context")
 def test_calls_teach_the_graph_which_search_uses(place: Cli) -> None:
-    """graph:learning, graph:alpha, graph:context, mcp:search_tools"""
     url = place.start_gateway()
     before = asked(url, query="a note", context_tools=["notes:open_note"])
     assert before["meta"] | {"degraded": 0} == {
@@ -170,7 +169,6 @@ def test_the_seeds_wire_has_the_seeds_formula(place: Cli) -> None:
 @pytest.mark.both_storages
 @pytest.mark.requirement("mcp:search_tools", "graph:context")
 def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
-    """graph:context, mcp:search_tools"""
     url = place.start_gateway()
     teach(place)
 
@@ -214,7 +212,6 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
 def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(
     place: Cli,
 ) -> None:
-    """graph:learning"""
     url = place.start_gateway()
     session(url, *IDS)
     assert place("gateway", "stop").returncode == 0
@@ -238,7 +235,6 @@ def content(place: Cli) -> bytes:
 @pytest.mark.both_storages
 @pytest.mark.requirement("graph:learning")
 def test_learning_can_be_switched_off(place: Cli) -> None:
-    """graph:learning"""
     place.env = {**FUZZY, "TOOLSCRIPT_NO_LEARNING": "true"}
     url = place.start_gateway()
     session(url, *IDS)
@@ -265,7 +261,6 @@ dependencies:
 @pytest.mark.requirement("graph:methods")
 @pytest.mark.parametrize("running", [False, True])
 def test_the_commands(place: Cli, *, running: bool) -> None:
-    """graph:methods, graph:learning, cli:others"""
     assert place("list-servers").returncode == 0
     if running:
         place.start_gateway()
@@ -330,7 +325,6 @@ def test_what_a_command_cannot_use(place: Cli, arguments: tuple[str, ...], said:
 
 @pytest.mark.both_storages
 def test_a_token_sees_its_part_and_changes_nothing(place: Cli) -> None:
-    """graph:learning"""
     url = place.start_gateway()
     session(url, *IDS[:2], "mail__send_mail")
     learned(url, 3)

@@ -16,7 +16,6 @@ def steady() -> Backoff:
 
 
 def test_the_pauses_grow_up_to_a_limit() -> None:
-    """upstream:isolation"""
     backoff = steady()
     pauses = [backoff.pause() for _ in range(12)]
     assert pauses[:3] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S]
@@ -25,14 +24,12 @@ def test_the_pauses_grow_up_to_a_limit() -> None:
 
 
 def test_pauses_vary_by_a_fifth() -> None:
-    """upstream:isolation"""
     assert Backoff(lambda: 0.0).pause() == pytest.approx(0.8 * FIRST_RETRY_S)
     assert Backoff(lambda: 1.0).pause() == pytest.approx(1.2 * FIRST_RETRY_S)
     assert len({Backoff().pause() for _ in range(20)}) > 1
 
 
 def test_a_connection_that_does_not_last_leaves_the_pause_as_long_as_it_was() -> None:
-    """upstream:isolation"""
     backoff = steady()
     backoff.pause()
     backoff.lost(LASTING_S / 2)
@@ -40,7 +37,6 @@ def test_a_connection_that_does_not_last_leaves_the_pause_as_long_as_it_was() ->
 
 
 def test_a_connection_that_lasted_begins_anew() -> None:
-    """upstream:isolation"""
     backoff = steady()
     backoff.pause()
     assert backoff.lost(0)

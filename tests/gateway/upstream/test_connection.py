@@ -73,7 +73,6 @@ def failure(scripted: Scripted, bad: Entry, environ: dict[str, str] | None = Non
 
 
 def test_a_command_that_does_not_exist(scripted: Scripted) -> None:
-    """upstream:isolation."""
     status = failure(scripted, {"command": "no-such-program-anywhere"})
     assert status.error == (
         "its command 'no-such-program-anywhere' was not found or may not be run; "
@@ -82,14 +81,12 @@ def test_a_command_that_does_not_exist(scripted: Scripted) -> None:
 
 
 def test_a_command_that_may_not_be_run(scripted: Scripted) -> None:
-    """upstream:isolation."""
     file = scripted.directory / "not-executable"
     file.write_text("#!/bin/sh\n", "utf-8")
     assert "may not be run" in failure(scripted, {"command": str(file)}).error
 
 
 def test_a_working_directory_that_does_not_exist(scripted: Scripted) -> None:
-    """upstream:isolation."""
     status = failure(scripted, scripted() | {"cwd": "/no/such/place"})
     assert status.error == "its working directory /no/such/place does not exist"
 
@@ -103,7 +100,6 @@ def test_exits_at_once_and_says_why(scripted: Scripted) -> None:
 
 
 def test_exits_at_once_and_says_nothing(scripted: Scripted) -> None:
-    """upstream:isolation."""
     assert failure(scripted, scripted(exit=0)).error == "closed the connection before it was ready"
 
 
@@ -157,7 +153,6 @@ def test_prints_garbage_instead_of_mcp(scripted: Scripted) -> None:
 
 
 def test_prints_garbage_and_exits(scripted: Scripted) -> None:
-    """upstream:isolation."""
     status = failure(scripted, scripted(stdout="Usage: server [OPTIONS]\n", exit=2))
     assert "it printed 'Usage: server [OPTIONS]' on stdout, which is not MCP" in status.error
 
@@ -169,7 +164,6 @@ def test_prints_invalid_utf8(scripted: Scripted) -> None:
 
 
 def test_writes_invalid_utf8_as_its_last_words(scripted: Scripted) -> None:
-    """upstream:isolation."""
     bad: Entry = {"command": "/bin/sh", "args": ["-c", r"printf 'caf\377\n' >&2; exit 1"]}
     assert failure(scripted, bad).error.endswith("its last words: caf\ufffd")
 
@@ -297,7 +291,6 @@ def test_all_tools_invalid(scripted: Scripted) -> None:
 
 @pytest.mark.parametrize("listed", [{"a": 1}, "tools", None, 7])
 def test_its_list_is_no_list(scripted: Scripted, listed: Any) -> None:
-    """upstream:isolation."""
     file = scripted.directory / "tools.json"
     file.write_text(json.dumps(listed), "utf-8")
     status = failure(scripted, scripted(tools_file=str(file)))
@@ -305,7 +298,6 @@ def test_its_list_is_no_list(scripted: Scripted, listed: Any) -> None:
 
 
 def test_its_list_is_an_error(scripted: Scripted) -> None:
-    """upstream:isolation."""
     status = failure(scripted, scripted(list_error="the database is locked"))
     assert status.error == "answered with an error: the database is locked"
 
@@ -487,7 +479,6 @@ def test_answers_with_a_status(scripted: Scripted, status: int, kind: str | None
 
 @pytest.mark.parametrize("kind", ["http", "sse", None])
 def test_nothing_listens(scripted: Scripted, kind: str | None) -> None:
-    """upstream:isolation."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     url = f"http://127.0.0.1:{port}/mcp"
@@ -497,7 +488,6 @@ def test_nothing_listens(scripted: Scripted, kind: str | None) -> None:
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
 def test_accepts_and_never_answers(scripted: Scripted, kind: str) -> None:
-    """upstream:isolation."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
         error = failure(scripted, {"url": url, "type": kind}, QUICK).error

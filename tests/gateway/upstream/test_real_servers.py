@@ -85,7 +85,6 @@ def test_all_are_ready(now: Running) -> None:
     ],
 )
 def test_telling_queries(now: Running, query: str, expected: tuple[str, ...]) -> None:
-    """search:rank, search:typo, search:exact, search:intent."""
     found = now.finds(query)
     assert found
     assert found[0].startswith(expected)
@@ -93,7 +92,6 @@ def test_telling_queries(now: Running, query: str, expected: tuple[str, ...]) ->
 
 @pytest.mark.requirement("search:none")
 def test_gibberish(now: Running) -> None:
-    """search:none."""
     assert now.finds("zxqv blorp") == []
 
 

@@ -133,7 +133,6 @@ def test_arguments_arrive_as_they_are(scripted: Scripted, tmp_path: Path) -> Non
 def test_a_tool_goes_by_its_id_and_as_the_seed_writes_it(
     scripted: Scripted, tmp_path: Path, name: str
 ) -> None:
-    """catalogue:ids."""
     with running(served(tmp_path, s=scripted(tool("echo")))) as app:
         assert echoed(call(app, name))["name"] == "echo"
 

@@ -38,8 +38,6 @@ def test_a_document_becomes_the_numbers_of_its_words_field_by_field() -> None:
 
 
 def test_only_documents_that_changed_are_taken_apart_again() -> None:
-    """upstream:live"""
-
     def document(name: str, description: str = "") -> Document:
         return Document(id=name, server="s", name=name, description=description)
 

@@ -24,7 +24,6 @@ def scores(of: LexicalIndex, text: str) -> list[float]:
 
 
 def test_a_score_is_bm25_over_the_fields_by_hand() -> None:
-    """search:fusion"""
     of = index(document("alpha", "beta beta"), document("gamma", "delta"))
     # The word beta: twice in a description of 2 words, 1.5 on average, weight 1.
     frequency = 2 * 1.0 / (1 - 0.75 + 0.75 * 2 / 1.5)
@@ -35,7 +34,6 @@ def test_a_score_is_bm25_over_the_fields_by_hand() -> None:
 
 
 def test_the_best_is_saturated_by_itself_and_the_others_by_their_share_of_it() -> None:
-    """search:fusion"""
     found = saturate(np.array([24.0, 6.0, 0.0], dtype=np.float32))
     np.testing.assert_allclose(found, [24 / 32, 0.25**1.5 * 24 / 32, 0.0], rtol=1e-6)
     assert saturate(np.zeros(2, dtype=np.float32)).tolist() == [0.0, 0.0]
@@ -73,7 +71,6 @@ def test_words_are_found_whatever_their_ending() -> None:
 
 @pytest.mark.requirement("search:typo")
 def test_a_typo_finds_the_word_and_counts_less_the_farther_it_is() -> None:
-    """search:typo"""
     of = index(document("t", "directory of things"), document("u", "nothing at all"))
     found = [scores(of, text)[1] for text in ("x",)] + [
         scores(of, text)[0] for text in ("directory", "direcotry", "driecotry", "xxrxxtory")
@@ -87,7 +84,6 @@ def test_a_typo_finds_the_word_and_counts_less_the_farther_it_is() -> None:
     ("word", "allowed"), [("lig", False), ("lgo", False), ("fiel", True), ("serch", True)]
 )
 def test_at_most_one_edit_per_four_letters_is_forgiven(word: str, *, allowed: bool) -> None:
-    """search:typo"""
     of = index(document("t", "log file search"))
     assert (scores(of, word)[0] > 0) is allowed
 
@@ -122,7 +118,6 @@ def test_the_index_knows_its_words() -> None:
 
 
 def test_an_index_after_any_changes_is_that_of_its_documents_alone() -> None:
-    """upstream:live"""
     signal = LexicalSignal()
     one, two = document("alpha", "beta gamma"), document("delta", "epsilon beta")
     for documents in ([one], [one, two], [two], [document("alpha", "zeta beta"), two]):
@@ -136,7 +131,6 @@ def test_an_index_after_any_changes_is_that_of_its_documents_alone() -> None:
 
 
 def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
-    """upstream:live"""
     signal = LexicalSignal()
     known: list[int] = []
     for part in "abcd":
@@ -149,7 +143,6 @@ def test_words_that_are_gone_are_forgotten_in_the_end() -> None:
 
 
 def test_words_that_are_gone_are_not_kept_by_the_documents_that_stay() -> None:
-    """upstream:live"""
     signal, corpus = LexicalSignal(), None
     stable = [document(f"stable_{number}", "reads a file") for number in range(100)]
     vocabularies: list[ReferenceType[Vocabulary]] = []
@@ -163,7 +156,6 @@ def test_words_that_are_gone_are_not_kept_by_the_documents_that_stay() -> None:
 
 
 def test_what_is_said_of_a_name_counts_by_rarity() -> None:
-    """search:fusion"""
     of = index(document("git_commit"), document("git_push"), document("git_log"))
     said = of.name_coverage(Query("git commit please"))
     rare, common = math.log(1 + 2.5 / 1.5), math.log(1 + 0.5 / 3.5)

@@ -31,13 +31,11 @@ FILES = (("fs", "read_file"), ("fs", "write_file"), ("git", "status"))
     ],
 )
 def test_every_spelling_of_a_name_is_that_name(text: str) -> None:
-    """search:exact"""
     assert matched(text, *FILES) == {"fs__read_file": 1.0}
 
 
 @pytest.mark.requirement("search:exact")
 def test_a_name_that_two_servers_have_is_both() -> None:
-    """search:exact"""
     pairs = (("a", "search"), ("b", "search"), ("c", "other"))
     assert matched("search", *pairs) == {"a__search": 1.0, "b__search": 1.0}
     assert matched("b__search", *pairs) == {"b__search": 1.0}
@@ -46,7 +44,6 @@ def test_a_name_that_two_servers_have_is_both() -> None:
 
 @pytest.mark.requirement("search:exact")
 def test_among_near_twins_the_one_that_was_typed_is_meant() -> None:
-    """search:exact"""
     pairs = (("s", "getFile"), ("s", "get_file"), ("s", "get-file"))
     for name in ("getFile", "get_file", "get-file"):
         assert matched(name, *pairs) == {f"s__{name}": 1.0}
@@ -61,7 +58,6 @@ SERVER = NAME.filter(lambda name: "__" not in name and not name.endswith("_"))
 def test_any_tool_is_found_by_its_name_its_id_and_its_words(
     pairs: list[tuple[str, str]],
 ) -> None:
-    """search:exact"""
     corpus, index = names(*pairs)
     for server, name in pairs:
         row = corpus.rows[tool_id(server, name)]
@@ -80,13 +76,11 @@ def test_any_tool_is_found_by_its_name_its_id_and_its_words(
     ("text", "alike"), [("read_fil", 0.875), ("raed_file", 0.875), ("raed_fil", 0.75)]
 )
 def test_a_misspelled_name_is_as_alike_as_its_edits_leave_it(text: str, alike: float) -> None:
-    """search:typo"""
     assert matched(text, *FILES)["fs__read_file"] == pytest.approx(alike)
 
 
 @pytest.mark.requirement("search:typo")
 def test_what_is_too_far_from_every_name_is_none() -> None:
-    """search:typo"""
     assert matched("rxxd_fxle", *FILES) == {}
     assert matched("weather", *FILES) == {}
     assert MIN_SIMILARITY == 0.75
@@ -104,7 +98,6 @@ def test_short_long_and_wordless_questions_are_near_no_name(text: str) -> None:
 
 
 def test_a_name_in_symbols_only_is_found_literally() -> None:
-    """search:exact"""
     assert matched("+", ("math", "+"), ("math", "-")) == {"math__+": 1.0}
 
 
@@ -120,7 +113,6 @@ BOTH = {"jira__createIssue", "jira__addComment"}
     ],
 )
 def test_what_is_selected_by_name_is_found_as_if_asked_for_alone(text: str) -> None:
-    """search:exact"""
     assert matched(text, *ISSUES) == dict.fromkeys(BOTH, 1.0)
 
 
@@ -139,7 +131,6 @@ def test_a_short_name_counts_where_names_are_selected_and_a_sentence_stays_one()
     ],
 )
 def test_names_are_taken_apart_whatever_stands_between_them(text: str) -> None:
-    """search:exact"""
     assert matched(text, *ISSUES) == dict.fromkeys(BOTH, 0.9)
 
 
@@ -153,12 +144,10 @@ def test_names_are_taken_apart_whatever_stands_between_them(text: str) -> None:
     ],
 )
 def test_a_name_with_what_a_client_puts_before_it_is_that_tool(text: str, score: float) -> None:
-    """search:exact"""
     assert matched(text, *ISSUES) == {"jira__createIssue": score}
 
 
 def test_a_tool_whose_own_name_has_a_prefix_of_clients_is_found_by_it() -> None:
-    """search:exact"""
     pairs = (("a", "mcp_search"), ("b", "search"))
     assert matched("mcp_search", *pairs) == {"a__mcp_search": 1.0}
 

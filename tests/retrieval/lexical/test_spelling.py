@@ -15,7 +15,6 @@ MANY = st.sampled_from([0, 1000])
 def test_no_word_within_reach_is_left_out(
     words: list[str], word: str, edits: int, many: int
 ) -> None:
-    """search:typo"""
     expected = [(near, OSA.distance(word, near)) for near in words]
     found = Spellings(words, many).within(word, edits)
     assert found == [(near, far) for near, far in expected if far <= edits]
@@ -25,7 +24,6 @@ def test_no_word_within_reach_is_left_out(
 def test_no_word_that_is_alike_enough_is_left_out(
     words: list[str], word: str, least: float, many: int
 ) -> None:
-    """search:typo"""
     found = dict(Spellings(words, many).alike(word, least))
     for near in words:
         similarity = OSA.normalized_similarity(word, near)
@@ -35,7 +33,6 @@ def test_no_word_that_is_alike_enough_is_left_out(
 
 
 def test_so_many_edits_are_no_misspelling_however_long_the_word() -> None:
-    """search:typo"""
     name = "create_monthly_report_from_the_ledger"
     misspelled = [name.replace(letter, "#", 1) for letter in ("c", "m")]
     assert [near for near, _ in Spellings(misspelled).alike(name, 0.75)] == misspelled
@@ -49,7 +46,6 @@ def test_without_words_nothing_is_near() -> None:
 
 
 def test_a_transposition_is_one_edit_and_a_missing_separator_too() -> None:
-    """search:typo"""
     assert Spellings(["read", "file"]).within("raed", 1) == [("read", 1)]
     assert Spellings(["read_file"]).within("readfile", 1) == [("read_file", 1)]
 

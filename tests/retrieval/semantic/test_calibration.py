@@ -20,7 +20,6 @@ EVERY = {**CURVES, "another": Curve(0.55, 0.75)}
 @pytest.mark.requirement("search:calibrated")
 @pytest.mark.parametrize("name", EVERY)
 def test_unrelated_is_0_a_good_answer_is_good_and_1_stays_1(name: str) -> None:
-    """search:calibrated"""
     curve = EVERY[name]
     cosines = np.array([-1.0, curve.floor, curve.good, 1.0], dtype=np.float32)
     np.testing.assert_allclose(curve(cosines), [0.0, 0.0, GOOD, 1.0], atol=1e-6)
@@ -30,7 +29,6 @@ def test_unrelated_is_0_a_good_answer_is_good_and_1_stays_1(name: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 @given(cosines=st.lists(st.floats(-1.125, 1.125, width=32), min_size=2))
 def test_calibration_keeps_the_order_and_stays_in_0_to_1(name: str, cosines: list[float]) -> None:
-    """search:calibrated"""
     scores = EVERY[name](np.array(sorted(cosines), dtype=np.float32))
     assert (np.diff(scores) >= 0).all()
     assert ((scores >= 0) & (scores <= 1)).all()
@@ -39,14 +37,12 @@ def test_calibration_keeps_the_order_and_stays_in_0_to_1(name: str, cosines: lis
 @pytest.mark.requirement("search:calibrated")
 @pytest.mark.parametrize("name", EVERY)
 def test_between_floor_and_1_no_two_cosines_fall_together(name: str) -> None:
-    """search:calibrated"""
     cosines = np.linspace(EVERY[name].floor, 1, 2000, dtype=np.float32)
     assert (np.diff(EVERY[name](cosines)) > 0).all()
 
 
 @pytest.mark.requirement("search:calibrated")
 def test_the_points_between_are_on_straight_lines() -> None:
-    """search:calibrated"""
     curve = Curve(0.2, 0.6)
     found = curve(np.array([0.4, 0.8], dtype=np.float32))
     np.testing.assert_allclose(found, [0.4, 0.9], atol=1e-6)
@@ -68,7 +64,6 @@ QUERIES = [
 
 @pytest.mark.requirement("search:calibrated")
 def test_the_bundled_model_is_measured_as_it_was_on_the_retrieval_sets(encoder: Encoder) -> None:
-    """search:calibrated"""
     found, known = measure(encoder), CURVES[encoder.model]
     assert found.floor == pytest.approx(known.floor, abs=0.03)
     assert found.good == pytest.approx(known.good, abs=0.03)
@@ -99,7 +94,6 @@ def test_a_model_on_another_scale_gives_nearly_the_same_confidences(
 
 @pytest.mark.requirement("search:calibrated")
 def test_a_model_is_measured_once_and_that_is_kept(encoder: Encoder, tmp_path: Path) -> None:
-    """search:calibrated, cache:validity"""
     model = Narrow(encoder, 0.5)
     first = Curves(tmp_path).of(model)
     texts = len(model.texts)
@@ -114,12 +108,10 @@ def test_a_model_is_measured_once_and_that_is_kept(encoder: Encoder, tmp_path: P
 
 
 def test_what_was_measured_before_is_not_measured_again(encoder: Encoder, tmp_path: Path) -> None:
-    """search:calibrated"""
     assert Curves(tmp_path).of(encoder) is CURVES[encoder.model]
     assert not list(tmp_path.iterdir())
 
 
 def test_even_a_useless_model_has_a_curve(encoder: Encoder) -> None:
-    """search:calibrated"""
     curve = measure(Narrow(encoder, 1.0))
     assert -1 <= curve.floor < curve.good < 1

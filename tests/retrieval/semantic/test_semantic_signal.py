@@ -80,7 +80,6 @@ def stored(directory: Path) -> dict[str, str]:
 
 @pytest.mark.requirement("model:prefix")
 def test_what_is_embedded_is_everything_the_name_and_the_first_sentence() -> None:
-    """model:prefix"""
     text = "Makes v1.2 of it. Then more."
     tool = Document(
         id="x",
@@ -115,7 +114,6 @@ def test_a_documents_vector_is_the_weighted_mean_of_its_texts_vectors(encoder: E
 def test_a_score_is_the_calibrated_cosine_with_the_question(
     signal: SemanticSignal, encoder: Encoder, documents: tuple[Document, ...]
 ) -> None:
-    """search:calibrated, search:fusion"""
     corpus = prepared(signal, *documents)
     found = signal.index(corpus).rank(Query("open a document")).scores
     rows = document_vectors(encoder, list(corpus.documents))
@@ -137,7 +135,6 @@ def test_a_score_is_the_calibrated_cosine_with_the_question(
 def test_the_right_tool_is_nearest_for_paraphrases(
     signal: SemanticSignal, documents: tuple[Document, ...]
 ) -> None:
-    """model:bundled"""
     corpus = prepared(signal, *documents)
     index = signal.index(corpus)
     for question, expected in {
@@ -155,7 +152,6 @@ def test_the_right_tool_is_nearest_for_paraphrases(
 
 @pytest.mark.requirement("cache:validity")
 def test_only_what_changed_is_embedded_again(signal: SemanticSignal) -> None:
-    """cache:validity"""
     prepared(signal, document(1), document(2), document(3))
     assert signal.counters.documents_embedded == 3
     prepared(signal, document(1), document(2, "changed"), document(3), document(4))
@@ -170,7 +166,6 @@ def test_only_what_changed_is_embedded_again(signal: SemanticSignal) -> None:
 def test_documents_are_embedded_in_batches_and_can_be_found_in_between(
     signal: SemanticSignal,
 ) -> None:
-    """model:lazy, catalogue:progressive"""
     assert BATCH_DOCUMENTS == 64
     count = BATCH_DOCUMENTS + 10
     corpus = Corpus(document(n) for n in range(count))
@@ -186,7 +181,6 @@ def test_documents_are_embedded_in_batches_and_can_be_found_in_between(
 
 @pytest.mark.requirement("model:lazy")
 def test_a_questions_vector_is_remembered(signal: SemanticSignal) -> None:
-    """model:lazy"""
     index = signal.index(prepared(signal, document(1)))
     first = index.rank(Query("read a file")).scores
     second = index.rank(Query("read a file")).scores
@@ -212,7 +206,6 @@ def test_a_part_is_read_with_its_question_and_leaves_the_same_words_alone_as_the
 
 @pytest.mark.requirement("model:lazy")
 def test_the_memory_of_questions_is_bounded_and_keeps_the_latest(signal: SemanticSignal) -> None:
-    """model:lazy, search:limits"""
     index = signal.index(prepared(signal, document(1)))
     for number in range(MAX_CACHED_QUERIES):
         index.rank(Query(f"{number}"))
@@ -229,7 +222,6 @@ def test_the_memory_of_questions_is_bounded_and_keeps_the_latest(signal: Semanti
 
 @pytest.mark.requirement("model:lazy")
 def test_nothing_is_loaded_before_there_is_something_to_embed() -> None:
-    """model:lazy"""
     calls: list[int] = []
 
     def load() -> Loaded:
@@ -250,7 +242,6 @@ def test_nothing_is_loaded_before_there_is_something_to_embed() -> None:
 def test_a_second_process_computes_nothing_and_ranks_alike(
     model: LazyModel, directory: Path
 ) -> None:
-    """cache:incremental"""
     one, two = cached(model, directory), cached(model, directory)
     corpus = prepared(one, document(1), document(2, "Send mail."))
     prepared(two, *corpus.documents)
@@ -264,7 +255,6 @@ def test_a_second_process_computes_nothing_and_ranks_alike(
 def test_a_changed_tool_alone_is_embedded_again_and_one_that_is_gone_is_pruned(
     model: LazyModel, directory: Path
 ) -> None:
-    """cache:validity"""
     prepared(cached(model, directory), document(1), document(2), document(3))
     later = cached(model, directory)
     prepared(later, document(1), document(2, "changed"))
@@ -275,7 +265,6 @@ def test_a_changed_tool_alone_is_embedded_again_and_one_that_is_gone_is_pruned(
 
 @pytest.mark.requirement("cache:incremental")
 def test_a_file_that_is_in_step_is_not_written_again(model: LazyModel, directory: Path) -> None:
-    """cache:incremental"""
     prepared(cached(model, directory), document(1))
     before = (directory / "h.sqlite").stat().st_mtime_ns
     prepared(cached(model, directory), document(1))
@@ -285,7 +274,6 @@ def test_a_file_that_is_in_step_is_not_written_again(model: LazyModel, directory
 def test_work_that_was_cut_short_reaches_the_file_with_the_next(
     model: LazyModel, directory: Path
 ) -> None:
-    """cache:validity"""
     signal = cached(model, directory)
     prepared(signal, document(1))
     for _ in signal.prepare(Corpus([document(1, "changed")])):
@@ -299,7 +287,6 @@ def test_work_that_was_cut_short_reaches_the_file_with_the_next(
 def test_a_damaged_file_is_rebuilt_from_scratch(
     model: LazyModel, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:validity"""
     prepared(cached(model, directory), document(1), document(2))
     path = directory / "h.sqlite"
     path.write_bytes(path.read_bytes()[:5000])
@@ -313,7 +300,6 @@ def test_a_damaged_file_is_rebuilt_from_scratch(
 def test_vectors_of_another_model_are_not_used(
     model: LazyModel, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """cache:validity"""
     entry = CachedVector(document(1).digest, np.ones(384, np.float32))
     cache(directory).save("not-MiniLM", {document(1).id: entry})
     later = cached(model, directory)
@@ -326,7 +312,6 @@ def test_vectors_of_another_model_are_not_used(
 def test_what_was_all_taken_over_from_elsewhere_is_kept_here_too(
     model: LazyModel, directory: Path
 ) -> None:
-    """cache:incremental"""
     for each in ("one", "other"):
         signal = SemanticSignal(model, lambda each=each: cache(directory, each))
         prepared(signal, document(1), document(2))
@@ -337,8 +322,6 @@ def test_what_was_all_taken_over_from_elsewhere_is_kept_here_too(
 def test_a_file_that_somebody_else_has_made_older_is_brought_in_step(
     model: LazyModel, directory: Path
 ) -> None:
-    """cache:validity"""
-
     def signal() -> SemanticSignal:
         return SemanticSignal(model, lambda: cache(directory, "h"))
 
@@ -373,7 +356,6 @@ def test_vectors_of_another_length_are_made_anew(encoder: Encoder, directory: Pa
 def test_another_set_of_servers_takes_over_what_it_shares(
     model: LazyModel, directory: Path
 ) -> None:
-    """cache:incremental"""
     prepared(cached(model, directory), document(1), document(2))
     other = SemanticSignal(model, lambda: cache(directory, "other"))
     prepared(other, document(1), document(2, "changed"), document(1, server="new"))
@@ -390,7 +372,6 @@ def name(model: LazyModel) -> str:
 
 @pytest.mark.requirement("model:lazy")
 def test_what_is_cached_can_be_found_before_the_model_is_loaded(directory: Path) -> None:
-    """model:lazy, cache:incremental"""
     choice, gate = Choice("bundled"), threading.Event()
     prepared(cached(lazy(choice), directory), document(1))
 
@@ -437,7 +418,6 @@ def test_what_is_embedded_reaches_the_file_on_the_way_and_what_others_wrote_is_u
 def test_without_a_model_it_says_so_and_writes_nothing(
     no_model: LazyModel, directory: Path
 ) -> None:
-    """search:degraded"""
     signal = cached(no_model, directory)
     corpus = prepared(signal, document(1), document(2))
     ranking = signal.index(corpus).rank(Query("read"))
@@ -464,7 +444,6 @@ def test_the_vectors_of_a_server_that_is_away_are_kept(encoder: Encoder, tmp_pat
 
 
 def test_a_model_that_fails_at_work_is_done_without_and_that_is_told(tmp_path: Path) -> None:
-    """search:degraded"""
     folder = tmp_path / "all-MiniLM-L6-v2"
     shutil.copytree(BUNDLED_FOLDER, folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_bytes())

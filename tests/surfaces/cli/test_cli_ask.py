@@ -48,7 +48,6 @@ def test_where_nobody_watches_nothing_is_destroyed(asking: Cli) -> None:
 
 @pytest.mark.requirement("agent:two-phase")
 def test_as_json_with_settings_from_the_environment(asking: Cli) -> None:
-    """agent:two-phase."""
     with endpoint(SEARCHES, READS, says("done")) as model:
         env = {"TOOLSCRIPT_LLM_URL": model.url, "TOOLSCRIPT_LLM_MODEL": "tiny"}
         answer = asking.json(

@@ -180,7 +180,6 @@ def test_a_login_that_has_ended_is_told(guarded: Cli, tmp_path: Path) -> None:
 
 
 def test_logging_out(guarded: Cli) -> None:
-    """upstream:transports."""
     assert guarded("auth", "guarded", "--logout").stdout == "not logged in\n"
     assert log_in(guarded)[0] == 0
     assert guarded("auth", "guarded", "--logout").stdout == "logged out\n"

@@ -38,7 +38,6 @@ def echoed(done: "subprocess.CompletedProcess[str]") -> Any:
 
 @pytest.mark.requirement("cli:others")
 def test_a_call_without_a_gateway_starts_that_server_only(called: Cli) -> None:
-    """cli:others."""
     assert echoed(called("call", "s__echo", '{"a": [1, null]}')) == {"a": [1, None]}
     assert echoed(called("call", "s__echo")) == {}
     assert not (called.home / "others").exists()

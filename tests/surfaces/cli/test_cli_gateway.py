@@ -102,7 +102,6 @@ def test_starting_twice_is_refused(home: Cli) -> None:
 
 @pytest.mark.requirement("cli:others")
 def test_a_port_that_is_taken(home: Cli) -> None:
-    """cli:others."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = home("gateway", "start", "--port", port)
@@ -114,7 +113,6 @@ def test_a_port_that_is_taken(home: Cli) -> None:
 
 @pytest.mark.requirement("cli:others")
 def test_a_configuration_that_cannot_be_used(cli: Cli) -> None:
-    """cli:others."""
     done = cli("gateway", "start")
     assert done.returncode == 2
     assert "no .toolscript.json" in done.stderr
@@ -328,7 +326,6 @@ def test_a_record_whose_port_is_another_gateways(home: Cli, tmp_path: Path) -> N
 @pytest.mark.requirement("cli:others")
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"url": "x"}', '{"stamps": 5}', "\x00" * 9])
 def test_a_damaged_record_is_ignored(home: Cli, damage: str) -> None:
-    """cli:others."""
     directory = home.home / ".toolscript" / "run"
     directory.mkdir(parents=True)
     key = config.load_config(None, home.home, {"HOME": str(home.home)}).key
@@ -511,7 +508,6 @@ def parent(pid: int) -> int:
 
 @pytest.mark.requirement("upstream:isolation")
 def test_no_process_is_left_after_stop(home: Cli, scripted: Scripted) -> None:
-    """upstream:isolation."""
     child = scripted.directory / "child"
     hung = scripted(SEND_MAIL, child=str(child), stubborn=True)
     silent = scripted(hang=True, stubborn=True)

@@ -31,7 +31,6 @@ def test_an_error_crosses_the_wire(kind: type[ToolscriptError]) -> None:
 
 
 def test_an_error_of_a_newer_gateway() -> None:
-    """cli:search."""
     for name in ("NeverHeardOfError", "__doc__", ""):
         error = error_named(name, "why")
         assert (type(error), str(error)) == (GatewayError, "why")

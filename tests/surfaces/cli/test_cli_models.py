@@ -48,7 +48,6 @@ def first(shown: str) -> str:
 def test_a_model_is_downloaded_at_the_first_search_and_the_hub_not_asked_again(
     online: Cli, hub: Hub
 ) -> None:
-    """model:default, model:select"""
     done = online(*QUERY)
     assert first(done.stdout) == "files__read_file"
     assert not done.stderr
@@ -111,7 +110,6 @@ def test_the_model_that_stands_in_leaves_the_others_vectors_alone(online: Cli, h
 
 @pytest.mark.requirement("model:bundled")
 def test_offline_is_offline(online: Cli, hub: Hub) -> None:
-    """model:bundled"""
     online.env["HF_HUB_OFFLINE"] = "1"
     done = online(*QUERY)
     assert first(done.stdout) == "files__read_file"
@@ -141,7 +139,6 @@ def test_a_model_that_the_hubs_client_has_already_is_not_downloaded(
 
 @pytest.mark.requirement("model:lazy")
 def test_lists_ask_no_hub(online: Cli, hub: Hub) -> None:
-    """model:lazy"""
     for command in ("list-tools", "list-servers"):
         assert "files" in online(command).stdout
     assert not hub.asked
@@ -149,7 +146,6 @@ def test_lists_ask_no_hub(online: Cli, hub: Hub) -> None:
 
 @pytest.mark.requirement("model:default")
 def test_a_gateway_downloads_the_model_before_it_is_ready(online: Cli, hub: Hub) -> None:
-    """model:default, search:stats"""
     url = online.start_gateway()
     asked = len(hub.asked)
     assert asked > 0
@@ -194,7 +190,6 @@ def test_a_model_that_cannot_be_what_was_asked_ends_with_one_line(
 
 @pytest.mark.requirement("model:select", "model:bundled")
 def test_a_model_that_cannot_be_reached_is_stood_in_for(online: Cli, hub: Hub) -> None:
-    """model:select, model:bundled"""
     online.env = {**online.env, "HF_ENDPOINT": "http://127.0.0.1:9"}
     done = online(*QUERY)
     assert done.returncode == 0

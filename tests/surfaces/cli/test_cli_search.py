@@ -219,7 +219,6 @@ def test_a_flag_out_of_range(known: Cli, flag: str, value: str, expected: str) -
     ids=["empty", "blank", "long"],
 )
 def test_a_query_that_cannot_be_searched(known: Cli, query: str, expected: str) -> None:
-    """search:limits."""
     assert refusal(known, "search", query).splitlines()[-1].endswith(expected)
 
 
@@ -261,7 +260,6 @@ def test_no_configuration(cli: Cli) -> None:
 
 @pytest.mark.requirement("config:file")
 def test_a_configuration_that_is_not_there(cli: Cli) -> None:
-    """config:file."""
     said = line(cli, "search", "a", "--config", "nowhere.json")
     assert said.startswith("configuration file nowhere.json does not exist")
 
@@ -329,7 +327,6 @@ def test_a_project_over_the_home_directory(cli: Cli, scripted: Scripted) -> None
 
 @pytest.mark.requirement("catalogue:snapshot")
 def test_the_second_search_starts_no_server(known: Cli) -> None:
-    """catalogue:snapshot."""
     before = starts(known)
     assert known.json("search", "read_file")["results"][0]["toolId"] == "files__read_file"
     assert starts(known) == before
@@ -338,7 +335,6 @@ def test_the_second_search_starts_no_server(known: Cli) -> None:
 
 @pytest.mark.requirement("catalogue:snapshot")
 def test_refresh_connects_again(known: Cli) -> None:
-    """catalogue:snapshot."""
     before = starts(known)
     assert known.json("search", "read_file", "--refresh")["results"]
     assert starts(known) == before + 1
@@ -388,7 +384,6 @@ def test_progress_on_a_terminal(cli: Cli, scripted: Scripted) -> None:
 
 @pytest.mark.requirement("cli:search")
 def test_a_long_description_is_cut_to_the_terminal(cli: Cli, scripted: Scripted) -> None:
-    """cli:search."""
     cli.env = FUZZY
     cli.configure(files=scripted(tool("read_file", "reads " * 100)))
     rows = [r for r in on_a_terminal(cli, "list-tools").splitlines() if "files__read_file" in r]
@@ -442,7 +437,6 @@ def test_an_address_that_is_none(cli: Cli, url: str) -> None:
 
 
 def test_a_password_in_an_address_is_not_shown(cli: Cli) -> None:
-    """cli:search."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     url = {"TOOLSCRIPT_GATEWAY_URL": f"http://ana:secret@127.0.0.1:{port}"}
@@ -577,7 +571,6 @@ def test_help_imports_nothing_heavy(cli: Cli) -> None:
 
 
 def test_asking_a_gateway_imports_nothing_heavy(served: Cli) -> None:
-    """cli:search."""
     for command in (["search", "read_file"], ["list-tools"], ["gateway", "status"]):
         found = imported(served, *command)
         assert "socket" in found
@@ -663,7 +656,6 @@ def test_why_a_tool_is_where_it_is(known: Cli, tool: str, options: list[str], ve
 def test_why_a_tool_that_is_kept_out_or_whose_server_is_down_is_missing(
     cli: Cli, scripted: Scripted
 ) -> None:
-    """search:reason"""
     cli.env = FUZZY
     files = scripted(READ_FILE, MOVE_FILE) | {"excludeTools": ["move_*"]}
     cli.configure(

@@ -91,7 +91,6 @@ def test_what_the_pair_refuses(
 
 @pytest.mark.requirement("skills:search")
 def test_a_failed_embedding_is_the_seeds_message(cli: Cli) -> None:
-    """skills:search"""
     cli.configure()
     cli.env = FUZZY
     done = cli("call", "Vector.SearchSkills", '{"query": "x"}')
@@ -159,7 +158,6 @@ def test_a_gateway_follows_what_is_added_and_edited(skilled: Cli, tmp_path: Path
     ],
 )
 def test_what_cannot_be_added(skilled: Cli, name: str, told: str) -> None:
-    """skills:folders"""
     (skilled.home / "file.md").write_text("x", "utf-8")
     done = skilled("skills", "add", name)
     assert (done.returncode, done.stdout) == (2, "")

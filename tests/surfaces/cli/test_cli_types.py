@@ -81,7 +81,6 @@ def test_search_results_as_types(served: Cli) -> None:
 
 @pytest.mark.requirement("cli:types")
 def test_without_a_gateway_it_is_the_same(served: Cli) -> None:
-    """cli:types."""
     asked = ("search", "read_file", "--output", "types")
     served_by_gateway = served(*asked).stdout
     assert served("gateway", "stop").returncode == 0

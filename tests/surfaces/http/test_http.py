@@ -89,7 +89,6 @@ def test_a_search(gateway: Gateway) -> None:
 
 @pytest.mark.requirement("http:search")
 def test_limit_and_threshold(gateway: Gateway) -> None:
-    """http:search."""
     every = gateway.get("/search", q="file", limit=10, threshold=0)
     assert (len(every["results"]), every["limit"], every["threshold"]) == (3, 10, 0)
     assert len(gateway.get("/search", q="file", limit=1, threshold=0)["results"]) == 1
@@ -100,7 +99,6 @@ def test_limit_and_threshold(gateway: Gateway) -> None:
 
 @pytest.mark.requirement("search:filter")
 def test_only_some_servers(gateway: Gateway) -> None:
-    """search:filter."""
     answer = gateway.get("/search", q="send_mail", server="files", threshold=0)
     assert {hit["serverName"] for hit in answer["results"]} == {"files"}
     assert gateway.refusal("/search", q="x", server="nobody")[0] == 404
@@ -171,7 +169,6 @@ def test_odd_queries(gateway: Gateway, query: str) -> None:
     "target", ["/search?q=%ff%fe", "/search?q=%", "/search?q=a&q=b", "//search?q=a"]
 )
 def test_odd_targets(gateway: Gateway, target: str) -> None:
-    """http:search."""
     assert fetch(gateway.url, target)[0] in {200, 404}
 
 
@@ -236,7 +233,6 @@ def test_many_searches_at_once(gateway: Gateway) -> None:
 
 @pytest.mark.requirement("http:others")
 def test_health(gateway: Gateway) -> None:
-    """http:others."""
     answer = gateway.get("/health")
     assert (answer["status"], answer["tools"], answer["toolsWaiting"]) == ("ready", 3, 0)
     assert answer["waitingFor"] == []
@@ -256,7 +252,6 @@ def test_servers(gateway: Gateway) -> None:
 
 @pytest.mark.requirement("http:others")
 def test_tools(gateway: Gateway) -> None:
-    """http:others."""
     answer = gateway.get("/tools")
     assert answer["totalTools"] == 3
     assert [each["toolId"] for each in answer["tools"]] == [
@@ -271,7 +266,6 @@ def test_tools(gateway: Gateway) -> None:
 
 @pytest.mark.requirement("search:stats")
 def test_statistics(gateway: Gateway) -> None:
-    """search:stats."""
     gateway.get("/search", q="read a file")
     answer = gateway.get("/search/stats")
     assert (answer["toolsIndexed"], answer["embeddingsCached"], answer["device"]) == (3, 3, "cpu")
@@ -337,14 +331,12 @@ def test_a_foreign_page_is_refused(gateway: Gateway, origin: str) -> None:
 
 
 def test_a_page_of_the_gateway_itself_is_not_refused(gateway: Gateway) -> None:
-    """http:others"""
     assert fetch(gateway.url, "/health", headers={"Origin": gateway.url})[0] == 200
 
 
 @pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "localhost:1234", "[::1]", "[::1]:99"])
 def test_this_machine_is_not_refused(gateway: Gateway, host: str) -> None:
-    """http:others."""
     assert fetch(gateway.url, "/health", headers={"Host": host})[0] == 200
 
 
@@ -383,5 +375,4 @@ def answers(url: str) -> bool:
 
 @pytest.mark.requirement("http:others")
 def test_listens_on_this_machine_only(gateway: Gateway) -> None:
-    """http:others."""
     assert urlsplit(gateway.url).hostname == "127.0.0.1"

@@ -46,7 +46,6 @@ def get(url: str, path: str, **parameters: object) -> Any:
 
 
 def test_skills_are_listed(url: str, cli: Cli) -> None:
-    """skills:folders"""
     answer = get(url, "/skills")
     assert [each["name"] for each in answer["skills"]] == NAMES
     folder = cli.home / ".agents" / "skills"
@@ -58,7 +57,6 @@ def test_skills_are_listed(url: str, cli: Cli) -> None:
 
 @pytest.mark.requirement("skills:folders")
 def test_skills_are_searched(url: str) -> None:
-    """skills:folders"""
     answer = get(url, "/skills/search", q="how long does a loaf bake", limit=1)
     [hit] = answer["results"]
     assert hit["skillId"] == "skills__kitchen/bread.md"
@@ -70,7 +68,6 @@ def test_skills_are_searched(url: str) -> None:
 
 
 def test_a_search_of_both_marks_them(url: str) -> None:
-    """skills:folders"""
     [hit, *_] = get(url, "/search", q="how long does a loaf bake", skills="true")["results"]
     assert (hit["kind"], hit["name"]) == ("skill", "kitchen/bread.md")
 
@@ -139,14 +136,12 @@ def test_what_cannot_be_read(url: str, name: str, file: str, status: int, told: 
     ],
 )
 def test_bad_parameters(url: str, path: str, parameters: dict[str, object], told: str) -> None:
-    """skills:folders"""
     status, value = fetch(url, path, parameters)
     assert status == 400
     assert told in value["error"]
 
 
 def test_an_update_looks_at_once(url: str, cli: Cli) -> None:
-    """skills:folders"""
     file = cli.home / ".agents" / "skills" / "new.md"
     file.write_text("Descale the kettle with vinegar.", "utf-8")
     status, answer = post(url, "/skills/update", {})

@@ -44,7 +44,6 @@ def ask(cli: Cli, path: str, token: str | None = None) -> tuple[int, Any]:
 
 
 def test_without_a_token_this_machine_is_let_in(guarded: Cli) -> None:
-    """http:others"""
     assert [ask(guarded, path)[0] for path in PATHS] == [200] * 4
     assert "every user of this machine" in guarded("token", "list").stdout
 
@@ -78,7 +77,6 @@ def test_with_one_token_nobody_is_let_in_without(guarded: Cli) -> None:
 
 @pytest.mark.requirement("http:others")
 def test_a_token_of_one_server_finds_and_lists_nothing_else(guarded: Cli) -> None:
-    """http:others"""
     token = made(guarded, "--server", "files")
     status, found = ask(guarded, "/search?q=send_mail&threshold=0", token)
     assert status == 200
@@ -153,7 +151,6 @@ def test_a_token_of_one_server_gets_no_types_of_another(guarded: Cli, module: st
 
 @pytest.mark.requirement("http:others")
 def test_a_token_of_one_server_is_told_no_figures_of_another(guarded: Cli) -> None:
-    """http:others"""
     stats = ask(guarded, "/search/stats", made(guarded, "--server", "files"))[1]
     assert stats["toolsIndexed"] == 2
     assert stats.keys() == {"toolsIndexed", "model", "modelLoaded", "device", "signals", "degraded"}
@@ -161,7 +158,6 @@ def test_a_token_of_one_server_is_told_no_figures_of_another(guarded: Cli) -> No
 
 
 def test_a_token_of_one_tool(guarded: Cli) -> None:
-    """http:others"""
     token = made(guarded, "--tool", "files__read_*")
     listed = ask(guarded, "/tools", token)[1]["tools"]
     assert [each["toolId"] for each in listed] == ["files__read_file"]
@@ -219,7 +215,6 @@ def test_what_is_granted_is_said(guarded: Cli) -> None:
     ],
 )
 def test_what_no_token_can_be_made_of(guarded: Cli, option: str, value: str, error: str) -> None:
-    """http:others"""
     done = guarded("token", "create", option, value)
     assert (done.returncode, done.stdout) == (2, "")
     assert error in done.stderr
@@ -229,7 +224,6 @@ def test_what_no_token_can_be_made_of(guarded: Cli, option: str, value: str, err
 @pytest.mark.files
 @pytest.mark.parametrize("damage", ["", "[]"])
 def test_a_damaged_file_lets_only_the_owner_in(guarded: Cli, damage: str) -> None:
-    """http:others"""
     token = made(guarded)
     [path] = guarded.home.rglob("tokens-*.json")
     path.write_text(damage, "utf-8")

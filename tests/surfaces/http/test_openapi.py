@@ -47,7 +47,6 @@ def check(answer: Any, path: str, method: str = "get", status: str = "200") -> N
 
 
 def test_the_document_is_valid_and_served_as_it_is(url: str) -> None:
-    """http:others"""
     OpenAPIV31SpecValidator(DOCUMENT).validate()
     assert fetch(url, PATH) == (200, DOCUMENT)
 
@@ -86,7 +85,6 @@ def test_every_route_is_described_and_nothing_else(url: str) -> None:
     ],
 )
 def test_answers_are_as_described(url: str, path: str, parameters: dict[str, object]) -> None:
-    """http:others"""
     status, answer = fetch(url, path, parameters)
     assert status == 200
     check(answer, path)
@@ -95,7 +93,6 @@ def test_answers_are_as_described(url: str, path: str, parameters: dict[str, obj
 
 
 def test_calls_messages_and_errors_are_as_described(gateway: Cli, url: str) -> None:
-    """http:others"""
     key = gateway.record()["key"]
 
     def owner_posts(path: str, value: Any) -> Any:
@@ -124,7 +121,6 @@ def test_calls_messages_and_errors_are_as_described(gateway: Cli, url: str) -> N
 
 
 def test_the_fields_by_which_a_command_knows_an_answer_are_described() -> None:
-    """cli:search"""
     for path, fields in ANSWER_FIELDS.items():
         answers = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]
         name = answers["application/json"]["schema"]["$ref"].rpartition("/")[2]

@@ -119,7 +119,6 @@ def test_names_that_choose_nothing_are_reported(url: str, names: str, expected: 
 
 @pytest.mark.requirement("http:types")
 def test_a_parameter_that_is_neither(url: str) -> None:
-    """http:types."""
     status, value = fetch(url, "/runtime/tools.ts", {"json": "maybe"})
     assert (status, value["error"]) == (400, "json is 'maybe'; expected true or false")
 

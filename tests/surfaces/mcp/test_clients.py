@@ -93,7 +93,6 @@ def found(client: Client, query: str) -> list[str]:
 @pytest.mark.requirement("mcp:search_tools")
 @pytest.mark.parametrize("name", EVERY)
 def test_it_searches_describes_and_calls(name: str, gateway: Gateway) -> None:
-    """mcp:search_tools, mcp:transports."""
     with EVERY[name]({"url": f"{gateway.url}/mcp"}, gateway.cli.environment()) as client:
         assert set(client.tools()) == SEARCH
         reads = "filesystem:read_text_file"
@@ -150,7 +149,6 @@ def test_it_hears_of_changes(name: str, gateway: Gateway, tmp_path: Path) -> Non
 @pytest.mark.requirement("mcp:tool_search")
 @pytest.mark.parametrize("name", LISTENING)
 def test_it_sees_what_two_phases_found(name: str, gateway: Gateway) -> None:
-    """mcp:tool_search."""
     where = {"url": f"{gateway.url}/mcp/two-phase"}
     with LISTENING[name](where, gateway.cli.environment()) as client:
         assert set(client.tools()) == {"tool_search"}

@@ -206,8 +206,6 @@ def test_a_search_names_the_servers_that_it_missed(tmp_path: Path) -> None:
 @pytest.mark.requirement("mcp:search_tools")
 @pytest.mark.parametrize("mode", MODES)
 def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
-    """mcp:search_tools."""
-
     async def work(client: Client) -> None:
         answer = await said(client, "search_tools", {"detail": True, "query": "read_file"})
         meta = answer["meta"]
@@ -366,8 +364,6 @@ def test_numbers_in_strings_are_read_where_models_search(url: str) -> None:
 @pytest.mark.requirement("catalogue:ids")
 @pytest.mark.parametrize("mode", MODES)
 def test_every_tool_as_a_plain_proxy(url: str, mode: Mode) -> None:
-    """catalogue:ids."""
-
     async def work(client: Client) -> None:
         listed = await names(client)
         plain = {"files__read_file", "files__list_files", "mail__add", "mail__send_mail"}
@@ -522,8 +518,6 @@ def test_two_phases(url: str, mode: Mode) -> None:
 
 @pytest.mark.requirement("mcp:tool_search")
 def test_a_client_that_ignores_changes_can_call_at_once(url: str) -> None:
-    """mcp:tool_search."""
-
     async def work(client: Client) -> None:
         answer = await said(client, "tool_search", {"detail": True, "query": "list the files"})
         assert len(answer["tools"]) == 4
@@ -735,7 +729,6 @@ WAYS = pytest.mark.parametrize("way", [(), ("--alone",)], ids=["bridge", "alone"
 def test_over_standard_input_and_output(
     cli: Cli, scripted: Scripted, mode: Mode, way: tuple[str, ...]
 ) -> None:
-    """mcp:transports."""
     cli.env = FUZZY
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
 
@@ -832,7 +825,6 @@ def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> N
 def test_two_phases_over_standard_input_and_output(
     cli: Cli, scripted: Scripted, mode: Mode, way: tuple[str, ...]
 ) -> None:
-    """mcp:tool_search."""
     cli.env = FUZZY
     cli.configure(files=scripted(READ_FILE))
 

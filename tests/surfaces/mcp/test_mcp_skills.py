@@ -72,8 +72,6 @@ def test_tools_and_skills_in_one_list(url: str) -> None:
 
 
 def test_mistakes_are_answers_that_a_model_can_read(url: str) -> None:
-    """skills:folders"""
-
     async def work(client: Client) -> None:
         said = await failure(client, "read_skill", {"skill": "pdf"})
         assert said == "no skill is called 'pdf'; the nearest are: pdf-forms"

@@ -165,7 +165,6 @@ def test_nothing_else_is_found_listed_described_or_called(bounded: Bounded, mode
 
 @pytest.mark.requirement("http:others")
 def test_nothing_else_is_told_in_messages(bounded: Bounded) -> None:
-    """http:others"""
     listed = bounded.rpc("tools/list")
     check(listed)
     assert FOREIGN not in listed

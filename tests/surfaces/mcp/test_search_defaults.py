@@ -59,7 +59,6 @@ async def check_search(client: Client) -> None:
 @pytest.mark.requirement("mcp:search_tools")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_model_gets_ten_lines_over_http(url: str, mode: Mode) -> None:
-    """mcp:search_tools."""
     talk(f"{url}/mcp", check_search, mode)
 
 
@@ -68,7 +67,6 @@ def test_a_model_gets_ten_lines_over_http(url: str, mode: Mode) -> None:
 def test_a_model_gets_ten_lines_over_stdio(
     cli: Cli, scripted: Scripted, way: tuple[str, ...]
 ) -> None:
-    """mcp:search_tools."""
     cli.env = FUZZY
     cli.configure(s=scripted(*(tool(name, f"Opens the {name}") for name in NAMES)))
     talk(stdio_client(parameters(cli, *way)), check_search)
@@ -116,7 +114,6 @@ def test_phase_two_lists_the_four_best_and_the_search(url: str, mode: Mode) -> N
 
 @pytest.mark.requirement("search:limit", "search:threshold")
 def test_the_route_of_commands_keeps_three_and_the_threshold(url: str) -> None:
-    """search:limit, search:threshold."""
     _, answer = fetch(url, "/search?q=zxqv+blorp")
     assert (answer["limit"], answer["threshold"], answer["results"]) == (3, 0.35, [])
     _, answer = fetch(url, "/search?q=zxqv+blorp&threshold=0")

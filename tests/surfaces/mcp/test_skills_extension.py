@@ -140,7 +140,6 @@ def test_a_client_that_knows_only_the_extension(url: str, mode: Mode, path: str)
 
 @pytest.mark.parametrize("mode", MODES)
 def test_over_the_bridge(url: str, home: Path, mode: Mode) -> None:
-    """skills:extension"""
     del url
 
     async def work(client: Client) -> None:

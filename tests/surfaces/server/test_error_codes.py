@@ -22,7 +22,6 @@ ERRORS = [
 
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_a_status_is_an_error_and_a_code_is_of_the_protocol(kind: type[ToolscriptError]) -> None:
-    """http:search."""
     codes = codes_of(kind)
     assert 400 <= codes.http_status < 600
     assert codes.json_rpc in {INVALID_PARAMS, INTERNAL_ERROR}
