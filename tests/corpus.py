@@ -26,9 +26,7 @@ ROWS = {
         "get_current_time": ("Get the current time in a timezone", "timezone"),
         "convert_time": ("Convert time between timezones", "source_timezone", "time"),
     },
-    "fetch": {
-        "fetch": ("Fetches a URL from the internet and extracts it as markdown.", "url"),
-    },
+    "fetch": {"fetch": ("Fetches a URL from the internet and extracts it as markdown.", "url")},
     "memory": {
         "create_entities": ("Create new entities in the knowledge graph", "entities"),
         "create_relations": ("Create relations between entities", "relations"),

@@ -38,11 +38,7 @@ class Started:
         return http.client.HTTPConnection(*self._address, timeout=timeout_s)
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] = JSON,
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = JSON
     ) -> tuple[int, bytes, Mapping[str, str]]:
         """Returns status, body and headers of an answer; status 0 if there is none."""
         client = self.client(60)

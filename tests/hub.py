@@ -116,10 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = self.headers
         self.hub.asked.append(
             Asked(
-                self.command,
-                self.path,
-                headers.get("Range", ""),
-                headers.get("Authorization", ""),
+                self.command, self.path, headers.get("Range", ""), headers.get("Authorization", "")
             )
         )
 

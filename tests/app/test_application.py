@@ -21,12 +21,7 @@ from tests.support import (
     write_config,
 )
 from toolscript.bootstrap import Wiring
-from toolscript.errors import (
-    NotReadyError,
-    QueryError,
-    RangeError,
-    UnknownNameError,
-)
+from toolscript.errors import NotReadyError, QueryError, RangeError, UnknownNameError
 from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 OFFLINE = Wiring(start="needed")

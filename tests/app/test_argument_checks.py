@@ -100,10 +100,7 @@ def test_a_signature_names_each_type_that_a_parameter_may_have(schema: Any, kind
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (
-            {"filePath": "a"},
-            "file_path is missing (filePath is not known; did you mean",
-        ),
+        ({"filePath": "a"}, "file_path is missing (filePath is not known; did you mean"),
         ({"filepaht": "a"}, "(filepaht is not known; did you mean file_path?)"),
         ({"depth": 1, "x": 2}, "t: file_path is missing. It takes"),
         ({"file_path ()\n": "a"}, '("file_path ()\\n" is not known; did you mean file_path?)'),

@@ -54,11 +54,7 @@ SCHEMAS: list[tuple[dict[str, Any], list[Any]]] = [
     ({**CLOSED, "properties": {"a-b": TEXT, "class": TEXT}, "required": ["class"]},
      [{"a-b": "x", "class": "y"}, {"a-b": "x"}]),
 ]  # fmt: skip
-DIFFERENCES = {
-    (6, 1): LENGTH,
-    (8, 3): OPEN,
-    (17, 2): REQUIRED_ONE,
-}
+DIFFERENCES = {(6, 1): LENGTH, (8, 3): OPEN, (17, 2): REQUIRED_ONE}
 """Schema and value, by their places, on which the two do not agree."""
 
 PEER = """

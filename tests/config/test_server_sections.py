@@ -32,10 +32,7 @@ PATH = Path("c.json")
         ({"mcpServers": {"a": A}, "disabledMcpjsonServers": ["a", "x"]}, {"a": OFF}),
         ({"mcpServers": {"a": A, "b": B}, "mcp": {"excluded": ["b"]}}, {"a": A, "b": OFF}),
         ({"mcpServers": {"a": A, "b": B}, "mcp": {"allowed": ["b"]}}, {"a": OFF, "b": B}),
-        (
-            {"mcpServers": {"a": A}, "mcp": {"allowed": ["a"], "excluded": ["a"]}},
-            {"a": OFF},
-        ),
+        ({"mcpServers": {"a": A}, "mcp": {"allowed": ["a"], "excluded": ["a"]}}, {"a": OFF}),
     ],
 )
 def test_all_sections_are_read(document: dict[str, Any], entries: dict[str, Any]) -> None:

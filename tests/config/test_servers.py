@@ -223,10 +223,7 @@ def test_a_remote_server_has_an_address_under_any_usual_key_and_headers(
 ) -> None:
     entry = {key: "https://example.org/mcp", "headers": {"X-Key": "k"}}
     assert one(tmp_path, entry) == ServerSpec(
-        name="it",
-        transport="http",
-        url="https://example.org/mcp",
-        headers={"X-Key": "k"},
+        name="it", transport="http", url="https://example.org/mcp", headers={"X-Key": "k"}
     )
 
 
@@ -276,11 +273,7 @@ def test_a12_what_is_excluded_is_not_offered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("stated", "meant"),
-    [
-        (None, {}),
-        ({}, {}),
-        ({"a_*": "read", "b": "${KIND}"}, {"a_*": "read", "b": "write"}),
-    ],
+    [(None, {}), ({}, {}), ({"a_*": "read", "b": "${KIND}"}, {"a_*": "read", "b": "write"})],
 )
 def test_classes_are_given_by_name(tmp_path: Path, stated: Any, meant: dict[str, str]) -> None:
     assert one(tmp_path, {**GOOD, "class": stated}, KIND="write").classes == meant

@@ -142,11 +142,7 @@ def test_a_number_outside_its_range_is_refused_naming_value_range_and_source(
             "ftp://ana:secret@host",
             "gateway_url is 'ftp://***@host'; expected http://… or https://…",
         ),
-        (
-            "gateway_url",
-            "ana:secret@host",
-            "gateway_url is 'host'; expected http://… or https://…",
-        ),
+        ("gateway_url", "ana:secret@host", "gateway_url is 'host'; expected http://… or https://…"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_what_was_expected(

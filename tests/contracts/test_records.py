@@ -137,8 +137,7 @@ def test_a_lock_that_another_holds_is_waited_for_so_long(reopened: Open) -> None
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(
     changes=st.lists(
-        st.tuples(st.sampled_from(["a", "b", "c"]), st.none() | st.binary(max_size=20)),
-        max_size=12,
+        st.tuples(st.sampled_from(["a", "b", "c"]), st.none() | st.binary(max_size=20)), max_size=12
     )
 )
 def test_the_newest_change_of_each_name_counts(

@@ -61,13 +61,7 @@ VECTORS = hnp.arrays(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(
     entries=st.dictionaries(
-        st.text(),
-        st.builds(
-            CachedVector,
-            st.text("0123456789abcdef"),
-            VECTORS,
-        ),
-        max_size=5,
+        st.text(), st.builds(CachedVector, st.text("0123456789abcdef"), VECTORS), max_size=5
     ),
     model=st.text(st.characters(codec="utf-8")),
 )

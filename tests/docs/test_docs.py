@@ -120,8 +120,7 @@ class TestPage:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["serch", "search", "search x --no", "gateway begin", "gateway start --port"],
+    "line", ["serch", "search", "search x --no", "gateway begin", "gateway start --port"]
 )
 def test_a_wrong_command_is_noticed(line: str) -> None:
     with pytest.raises((AssertionError, click.UsageError)):

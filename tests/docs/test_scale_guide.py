@@ -40,10 +40,7 @@ def fresh_url(postgres: PostgresServer) -> str:
 @pytest.fixture
 def machines(tmp_path: Path, fresh_url: str, no_process_left: None) -> Generator[list[Cli]]:
     """Two machines on which the first block of the guide was typed, with their own values."""
-    given = {
-        "TOOLSCRIPT_DATABASE": fresh_url,
-        "TOOLSCRIPT_SECRET_KEY": "k" * 44,
-    }
+    given = {"TOOLSCRIPT_DATABASE": fresh_url, "TOOLSCRIPT_SECRET_KEY": "k" * 44}
     exports = [words[1] for words in steps()["Set it up"] if words[0] == "export"]
     variables = dict(each.split("=", 1) for each in exports) | given
     made: list[Cli] = []

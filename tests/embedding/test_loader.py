@@ -123,8 +123,6 @@ def test_that_a_model_is_missing_is_logged_once(caplog: pytest.LogCaptureFixture
     assert "127.0.0.1:9" in caplog.text
 
 
-def test_a_model_that_is_there_is_no_reason_for_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_model_that_is_there_is_no_reason_for_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     LazyModel(lambda: load_model("bundled", "bundled", 1)).get()
     assert not caplog.records

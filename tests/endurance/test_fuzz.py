@@ -25,10 +25,7 @@ _TOOLS = [
     {"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
     {"name": "erase", "inputSchema": {"type": "object", "required": ["what"]}},
 ]
-_SETTINGS = {
-    "TOOLSCRIPT_SEARCH_MODEL": "bundled",
-    "TOOLSCRIPT_APPROVAL_TIMEOUT": "0.1",
-}
+_SETTINGS = {"TOOLSCRIPT_SEARCH_MODEL": "bundled", "TOOLSCRIPT_APPROVAL_TIMEOUT": "0.1"}
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 

@@ -15,14 +15,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
 from tests.endurance.effort import Effort
-from tests.support import (
-    FUZZY,
-    PATIENCE_S,
-    Cli,
-    kill_all,
-    stop_all,
-    until,
-)
+from tests.support import FUZZY, PATIENCE_S, Cli, kill_all, stop_all, until
 from tests.surfaces.mcp.test_mcp import MODES, Mode, parameters
 from tests.surfaces.mcp.test_tasks import entry, lines
 

@@ -195,8 +195,7 @@ _LONG = ("stdout", "line", "notifications", "list_changed")
 
 
 @pytest.mark.parametrize(
-    "flood",
-    ["stderr", *(pytest.param(kind, marks=pytest.mark.long) for kind in _LONG)],
+    "flood", ["stderr", *(pytest.param(kind, marks=pytest.mark.long) for kind in _LONG)]
 )
 def test_m18_a_flood_keeps_nobody_waiting(flood: str, effort: Effort) -> None:
     """A server says something without end."""

@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscript.codegen.api_definitions import MAX_NAME_CHARS
-from toolscript.gateway.catalogue import (
-    Catalogue,
-    ServerEntry,
-    exposed_names,
-)
+from toolscript.gateway.catalogue import Catalogue, ServerEntry, exposed_names
 from toolscript.types import ToolSpec
 
 

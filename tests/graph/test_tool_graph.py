@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from tests.support import edge_of
 from toolscript.graph.base import Edge, Template, adaptive_alpha
 from toolscript.graph.related import relations
-from toolscript.graph.tool_graph import (
-    EPOCH,
-    MAX_PAIRS,
-    WINDOW,
-    ToolGraph,
-    relatedness,
-)
+from toolscript.graph.tool_graph import EPOCH, MAX_PAIRS, WINDOW, ToolGraph, relatedness
 from toolscript.types import Related
 
 DAY_S = 86_400.0

@@ -95,10 +95,7 @@ HOSTILE: dict[str, Case] = {
         _x({"items": {"$ref": "#/$defs/a"}}, a={f"x-{n}": 1 for n in range(15_000)}),
         {"x": [1] * 4000},
     ),
-    "enum_for_each_item": (
-        _x({"items": {"enum": list(range(9000))}}),
-        {"x": [-1] * 9000},
-    ),
+    "enum_for_each_item": (_x({"items": {"enum": list(range(9000))}}), {"x": [-1] * 9000}),
     "enum_of_objects": (
         _x({"items": {"enum": [{"a": [[n]]} for n in range(2000)]}}),
         {"x": [{"a": [[-1]]}] * 4000},

@@ -46,11 +46,7 @@ HOSTILE = {
 }
 TARGETS = list(zip(QUESTIONS, (f"hostile__{name}" for name in HOSTILE["hostile"]), strict=True))
 LIMITED = Grant(servers=("hostile",), holder="limited-1")
-RULED = Grant(
-    servers=("*",),
-    permissions=(PermissionRule("git__*", "deny"),),
-    holder="limited-2",
-)
+RULED = Grant(servers=("*",), permissions=(PermissionRule("git__*", "deny"),), holder="limited-2")
 PROFILED = Grant(servers=("*",), profiles=("reader",), holder="limited-3")
 FULL = [Grant(servers=("*",), holder=f"full-{number}") for number in range(3)]
 VICTIMS = [EVERYTHING, Grant(servers=("*",), holder="colleague")]

@@ -14,11 +14,7 @@ import anyio
 import httpx2
 import pytest
 from mcp.client.auth.exceptions import OAuthFlowError
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthToken,
-)
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
 
 from tests import launcher

@@ -119,7 +119,7 @@ def test_m8_no_door_shows_a_secret(cli: Cli) -> None:
         assert not leaked(WORD, str(text)), (door, text)
     states = servers(url, **owner)
     assert {name for name, each in states.items() if "***" in str(each)} >= {
-        *("dies", "noisy", "fails", "odd", "remote", "gone"),
+        *("dies", "noisy", "fails", "odd", "remote", "gone")
     }
     assert "args is a string" in states["wrong"]["error"]
     assert "%2F" in states["port"]["error"]

@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import (
-    FUZZY,
-    READ_FILE,
-    SEND_MAIL,
-    Cli,
-    Scripted,
-    fetch,
-    until,
-    until_known,
-)
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, until, until_known
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import load_settings
 from toolscript.postgres.shared_stores import open_stores

@@ -25,9 +25,7 @@ from toolscript.types import EVERYTHING
 # L7: temporary files
 
 
-def test_l7_temporary_files_of_killed_writers_are_deleted_when_they_are_old(
-    tmp_path: Path,
-) -> None:
+def test_l7_temporary_files_of_killed_writers_are_deleted_when_they_are_old(tmp_path: Path) -> None:
     path = tmp_path / "tokens-key.json"
     old = [".tokens-key.json.abcd_123", ".another.json.zzzzzzzz", ".graph.sqlite.abcdefgh-journal"]
     kept = [".tokens-key.json.young123", ".profile", ".hidden.txt", "plain.txt.abcd1234"]

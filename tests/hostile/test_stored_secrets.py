@@ -158,8 +158,7 @@ def test_nothing_of_a_stored_secret_comes_out(cli: Cli, scripted: Scripted) -> N
     telling = [sys.executable, "-S", "-E", str(HELPERS / "telling.py"), str(cli.home)]
     env = {name: f"${{secret:{name}}}" for name in TOLD}
     cli.configure(
-        told={"command": telling[0], "args": telling[1:], "env": env},
-        files=scripted(READ_FILE),
+        told={"command": telling[0], "args": telling[1:], "env": env}, files=scripted(READ_FILE)
     )
     url = cli.start_gateway()
     owner = {"Authorization": f"Bearer {cli.record()['key']}"}

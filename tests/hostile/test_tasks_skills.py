@@ -57,8 +57,7 @@ def now(folder: Path, tmp_path: Path, scripted: Scripted) -> Generator[Running]:
     with running(config, wiring=Wiring(follow=True)) as now:
         now.wait_for("files", "ready")
         until(
-            lambda: now.app.skills().report().ready and now.app.skills().all(),
-            "skills are there",
+            lambda: now.app.skills().report().ready and now.app.skills().all(), "skills are there"
         )
         yield now
 

@@ -26,10 +26,7 @@ class Replica:
         self.database = database
         self.feed = ChangeFeed(database)
         self.leases = Leases(
-            *(database, self.feed, f"http://{name}"),
-            replica=name,
-            ttl_s=TTL_S,
-            renew_s=RENEW_S,
+            *(database, self.feed, f"http://{name}"), replica=name, ttl_s=TTL_S, renew_s=RENEW_S
         )
         self.store = DatabaseCatalogue(database, self.feed, self.leases)
         self.feed.start()

@@ -46,10 +46,7 @@ def _is_written(records: DatabaseRecords, name: str, value: bytes) -> bool:
 
 def test_copies_follow_a_standby_that_lacks_the_newest_changes() -> None:
     """As it may where replication is not synchronous; its transactions have ids that were used."""
-    with (
-        replicated_servers(synchronous=False) as (primary, standby, url),
-        followed(url) as ours,
-    ):
+    with replicated_servers(synchronous=False) as (primary, standby, url), followed(url) as ours:
         ours.write("a", b"old")
         with followed(standby.url("made")) as copy:
             until(lambda: copy.read("a") == b"old", "the standby has it")

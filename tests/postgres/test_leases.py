@@ -67,10 +67,7 @@ def join(connect: Callable[[], Database]) -> Generator[Join]:
         feed = ChangeFeed(database)
         feed.start()
         leases = Leases(
-            *(database, feed, f"http://{name}"),
-            replica=name,
-            ttl_s=TTL_S,
-            renew_s=RENEW_S,
+            *(database, feed, f"http://{name}"), replica=name, ttl_s=TTL_S, renew_s=RENEW_S
         )
         leases.follow(specs)
         leases.start()

@@ -134,9 +134,7 @@ def weighted(
 
 @pytest.mark.requirement("search:exact")
 def test_an_exact_name_id_or_its_words_is_always_first_whatever_the_weights(
-    weighted: SearchEngine,
-    documents: tuple[Document, ...],
-    shell_documents: tuple[Document, ...],
+    weighted: SearchEngine, documents: tuple[Document, ...], shell_documents: tuple[Document, ...]
 ) -> None:
     for tool in (*documents, *shell_documents):
         spellings = [tool.name, tool.id, f"{tool.server}:{tool.name}", " ".join(words(tool.name))]
@@ -203,9 +201,7 @@ def test_with_only_a_shell_the_shell_is_inferred_with_its_confidence_raised(
 
 @pytest.mark.requirement("search:intent")
 def test_with_a_git_tool_present_that_is_first_and_nothing_is_inferred(
-    make_engine: MakeEngine,
-    documents: tuple[Document, ...],
-    shell_documents: tuple[Document, ...],
+    make_engine: MakeEngine, documents: tuple[Document, ...], shell_documents: tuple[Document, ...]
 ) -> None:
     engine = make_engine([*documents, *shell_documents])
     result = ask(engine, "commit my changes to git", threshold=0, limit=100)
@@ -335,19 +331,13 @@ def test_gibberish_and_what_is_off_topic_finds_nothing(engine: SearchEngine, tex
     ],
 )
 def test_the_reason_is_the_signal_that_contributed_most(
-    make_engine: MakeEngine,
-    documents: tuple[Document, ...],
-    text: str,
-    alpha: float,
-    reason: str,
+    make_engine: MakeEngine, documents: tuple[Document, ...], text: str, alpha: float, reason: str
 ) -> None:
     assert ask(make_engine(documents, alpha=alpha), text, threshold=0).hits[0].reason == reason
 
 
 @pytest.mark.requirement("search:reason")
-def test_the_reason_agrees_with_the_weighted_signals_of_every_hit(
-    engine: SearchEngine,
-) -> None:
+def test_the_reason_agrees_with_the_weighted_signals_of_every_hit(engine: SearchEngine) -> None:
     for hit in ask(engine, "find text in a repository", threshold=0, limit=100).hits:
         semantic = 0.7 * hit.signals["semantic"] >= 0.3 * hit.signals["fuzzy"]
         assert hit.reason.startswith("Semantic similarity" if semantic else "Fuzzy match")
@@ -451,9 +441,7 @@ GONE = "ollama://127.0.0.1:9/gone"
 
 @pytest.mark.requirement("search:degraded")
 def test_with_no_usable_model_every_answer_says_so_and_a_warning_is_logged_once(
-    make_engine: MakeEngine,
-    documents: tuple[Document, ...],
-    caplog: pytest.LogCaptureFixture,
+    make_engine: MakeEngine, documents: tuple[Document, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     missing = LazyModel(lambda: load_model(GONE, "fuzzy", 1))
     engine = make_engine(documents, with_model=missing)
@@ -468,9 +456,7 @@ def test_with_no_usable_model_every_answer_says_so_and_a_warning_is_logged_once(
 
 @pytest.mark.requirement("search:degraded", "model:bundled")
 def test_with_the_bundled_fallback_meaning_is_found_and_every_answer_says_why(
-    make_engine: MakeEngine,
-    documents: tuple[Document, ...],
-    caplog: pytest.LogCaptureFixture,
+    make_engine: MakeEngine, documents: tuple[Document, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     missing = LazyModel(lambda: load_model(GONE, "bundled", 1))
     engine = make_engine(documents, with_model=missing)
@@ -491,10 +477,7 @@ def test_with_its_model_an_answer_is_not_degraded(engine: SearchEngine) -> None:
 @pytest.mark.requirement("search:degraded")
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
 def test_without_a_model_names_and_words_still_answer_whatever_alpha(
-    make_engine: MakeEngine,
-    documents: tuple[Document, ...],
-    no_model: LazyModel,
-    alpha: float,
+    make_engine: MakeEngine, documents: tuple[Document, ...], no_model: LazyModel, alpha: float
 ) -> None:
     engine = make_engine(documents, alpha=alpha, with_model=no_model)
     assert ids(ask(engine, "raed_file"))[0] == "filesystem__read_file"
@@ -575,10 +558,7 @@ def test_any_question_is_answered_with_scores_in_0_to_1_in_order(
 @settings(max_examples=10)
 @given(order=st.permutations(range(24)))
 def test_the_order_of_the_documents_changes_no_score_and_no_order(
-    make_engine: MakeEngine,
-    engine: SearchEngine,
-    documents: tuple[Document, ...],
-    order: list[int],
+    make_engine: MakeEngine, engine: SearchEngine, documents: tuple[Document, ...], order: list[int]
 ) -> None:
     shuffled = make_engine([documents[number] for number in order])
     for text in ("read a file", "commit my changes", "raed_file", "serch the graph"):

@@ -147,9 +147,7 @@ def test_a_text_about_commands_runs_none(make_engine: MakeEngine) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=30))
-def test_of_each_whole_the_first_of_the_best_leads(
-    documents: list[tuple[int, int, bool]],
-) -> None:
+def test_of_each_whole_the_first_of_the_best_leads(documents: list[tuple[int, int, bool]]) -> None:
     """skills:folders: among the rows that were asked for, in whatever order wholes come."""
     rows = [row for row, (_, _, asked) in enumerate(documents) if asked]
     wholes = [whole for whole, _, _ in documents]

@@ -54,10 +54,7 @@ def asked(engine: SearchEngine, text: str, **more: object) -> Iterator[str]:
 
 @pytest.mark.requirement("search:reason")
 def test_the_table_of_reasons_is_complete(
-    make_engine: MakeEngine,
-    model: LazyModel,
-    no_model: LazyModel,
-    documents: tuple[Document, ...],
+    make_engine: MakeEngine, model: LazyModel, no_model: LazyModel, documents: tuple[Document, ...]
 ) -> None:
     every = make_engine([*documents, OLD, NEW, POLISH, POSTS])
     given = {

@@ -156,11 +156,7 @@ class ConformanceServer(ScriptedServer):
     def answer(self, identifier: Any, method: str, params: JsonObject) -> None:
         lists = self.lists()
         if method == "server/discover" and self.is_modern:
-            capabilities: JsonObject = {
-                "tools": {},
-                "prompts": {},
-                "resources": {},
-            }
+            capabilities: JsonObject = {"tools": {}, "prompts": {}, "resources": {}}
             found: JsonObject = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities}
             self.finish(identifier, found)
         elif method in lists:

@@ -74,11 +74,7 @@ def test_a_path_that_leads_elsewhere_or_nowhere(root: Path, path: str, told: str
 
 
 @pytest.mark.requirement("skills:update")
-@pytest.mark.parametrize(
-    "link",
-    ["folder/link.md", "link"],
-    ids=["a file", "a folder on the way"],
-)
+@pytest.mark.parametrize("link", ["folder/link.md", "link"], ids=["a file", "a folder on the way"])
 @pytest.mark.parametrize("inside", ["inside", "outside"])
 def test_links_are_not_followed(root: Path, link: str, inside: str) -> None:
     """skills:update: not even those that stay inside."""

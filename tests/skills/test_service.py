@@ -31,10 +31,7 @@ def now(folder: Path, tmp_path: Path) -> Generator[Running]:
     """An application that follows them."""
     config = write_config(tmp_path / "servers.json", {})
     with running(config, BUNDLED, Wiring(follow=True)) as now:
-        until(
-            lambda: now.app.skills().report().ready and now.app.skills().all(),
-            "it is indexed",
-        )
+        until(lambda: now.app.skills().report().ready and now.app.skills().all(), "it is indexed")
         yield now
 
 
@@ -72,10 +69,7 @@ def test_an_edit_is_followed_and_only_that_embedded(now: Running, folder: Path) 
     file = folder / "kitchen" / "bread.md"
     text = file.read_text("utf-8").replace("a closed pot.", "a closed pot. Let it cool on a rack.")
     file.write_text(text, "utf-8")
-    until(
-        lambda: "on a rack" in str(now.app.skills().all()),
-        "it is seen",
-    )
+    until(lambda: "on a rack" in str(now.app.skills().all()), "it is seen")
     until(lambda: now.app.skills().report().ready, "it is indexed")
     assert embedded(now) == before + 2
     assert finds(now, "let the bread cool")[0] == "kitchen/bread.md"

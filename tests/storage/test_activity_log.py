@@ -13,11 +13,7 @@ import pytest
 
 from tests.contracts.test_activity_stores import ALL, CALL, numbered, numbers
 from tests.support import until
-from toolscript.storage.activity_log import (
-    MAX_ROWS,
-    ActivityLog,
-    ActivityPage,
-)
+from toolscript.storage.activity_log import MAX_ROWS, ActivityLog, ActivityPage
 
 
 @pytest.fixture

@@ -209,9 +209,7 @@ def test_the_context_is_what_the_session_has_used(place: Cli) -> None:
 
 @pytest.mark.both_storages
 @pytest.mark.requirement("graph:learning")
-def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(
-    place: Cli,
-) -> None:
+def test_what_was_learned_survives_a_restart_and_holds_nothing_of_the_arguments(place: Cli) -> None:
     url = place.start_gateway()
     session(url, *IDS)
     assert place("gateway", "stop").returncode == 0

@@ -83,12 +83,7 @@ class Case:
         return {"allow": "called", "deny": "hidden"}[decision]
 
 
-PROFILES = {
-    "none": None,
-    "allowing": "allow",
-    "asking": "ask",
-    "denying": "deny",
-}
+PROFILES = {"none": None, "allowing": "allow", "asking": "ask", "denying": "deny"}
 TOKENS = (None, "allow", "ask", "deny")
 
 

@@ -2,12 +2,7 @@
 
 import pytest
 
-from toolscript.gateway.upstream.backoff import (
-    FIRST_RETRY_S,
-    LAST_RETRY_S,
-    LASTING_S,
-    Backoff,
-)
+from toolscript.gateway.upstream.backoff import FIRST_RETRY_S, LAST_RETRY_S, LASTING_S, Backoff
 
 
 def steady() -> Backoff:

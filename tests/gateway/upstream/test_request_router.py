@@ -9,16 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.support import (
-    Running,
-    Scripted,
-    alive,
-    kill_all,
-    running,
-    tool,
-    until,
-    write_config,
-)
+from tests.support import Running, Scripted, alive, kill_all, running, tool, until, write_config
 from toolscript.bootstrap import Wiring
 from toolscript.errors import (
     ArgumentsError,

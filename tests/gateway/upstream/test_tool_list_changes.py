@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import launcher
-from tests.support import (
-    HELPERS,
-    READ_FILE,
-    Entry,
-    Running,
-    Scripted,
-    running,
-    until,
-    write_config,
-)
+from tests.support import HELPERS, READ_FILE, Entry, Running, Scripted, running, until, write_config
 from toolscript.gateway.upstream.tool_listing import fresh_s
 
 CONNECTIONS = [(t, p) for t in ("stdio", "http", "sse") for p in ("auto", "legacy")]

@@ -55,9 +55,7 @@ SERVER = NAME.filter(lambda name: "__" not in name and not name.endswith("_"))
 
 
 @given(pairs=st.lists(st.tuples(SERVER, NAME), min_size=1, max_size=5, unique=True))
-def test_any_tool_is_found_by_its_name_its_id_and_its_words(
-    pairs: list[tuple[str, str]],
-) -> None:
+def test_any_tool_is_found_by_its_name_its_id_and_its_words(pairs: list[tuple[str, str]]) -> None:
     corpus, index = names(*pairs)
     for server, name in pairs:
         row = corpus.rows[tool_id(server, name)]

@@ -60,7 +60,7 @@ def test_a_table_without_a_gateway(cli: Cli) -> None:
     header, new, old = done.stdout.splitlines()
     assert header.split() == HEADER
     assert new.split() == [
-        *(NOW.strftime("%H:%M:%S"), "owner", "evil[2J", "ok", "12.3", "5.6", "MB"),
+        *(NOW.strftime("%H:%M:%S"), "owner", "evil[2J", "ok", "12.3", "5.6", "MB")
     ]
     day = (NOW - timedelta(days=2)).strftime("%Y-%m-%d")
     assert old.split() == [

@@ -639,11 +639,7 @@ def test_an_explanation_follows_the_table(known: Cli) -> None:
             ["--limit", "1", "--threshold", "0"],
             r"files__read_file: it is number 2, and 1 are shown; a limit of 2 would show it",
         ),
-        (
-            "files__nonesuch",
-            [],
-            r"files__nonesuch: the server files offers no tool of that name",
-        ),
+        ("files__nonesuch", [], r"files__nonesuch: the server files offers no tool of that name"),
         ("mvoe_file", [], r"mvoe_file: no tool is called 'mvoe_file'; .*files__move_file.*"),
     ],
 )
@@ -659,9 +655,7 @@ def test_why_a_tool_that_is_kept_out_or_whose_server_is_down_is_missing(
     cli.env = FUZZY
     files = scripted(READ_FILE, MOVE_FILE) | {"excludeTools": ["move_*"]}
     cli.configure(
-        files=files,
-        broken={"command": "/nonesuch/program"},
-        off={"command": "x", "disabled": True},
+        files=files, broken={"command": "/nonesuch/program"}, off={"command": "x", "disabled": True}
     )
     back = "(back: toolscript enable 'files__move_*')"
     for asked, verdict in (

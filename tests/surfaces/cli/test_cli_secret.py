@@ -125,14 +125,7 @@ def test_a_keyring_that_is_locked_or_missing_is_an_error(ring: Cli, store: Secre
     assert locked.returncode == 2
     assert locked.stderr.startswith("toolscript: the system's keyring cannot be used (KeyringL")
     assert store.names() == []
-    missing = ring(
-        "secret",
-        "set",
-        "--keyring",
-        "one",
-        given=VALUE,
-        env=NO_KEYRING,
-    )
+    missing = ring("secret", "set", "--keyring", "one", given=VALUE, env=NO_KEYRING)
     assert missing.returncode == 2
     assert "the system's keyring cannot be used (NoKeyringError)" in missing.stderr
 

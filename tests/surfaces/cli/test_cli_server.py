@@ -5,16 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support import (
-    FUZZY,
-    READ_FILE,
-    Cli,
-    Scripted,
-    create_token,
-    fetch,
-    post,
-    tool,
-)
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, create_token, fetch, post, tool
 
 from toolscript.gateway.process.stderr_log import last_lines
 

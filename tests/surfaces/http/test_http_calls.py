@@ -9,17 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support import (
-    FUZZY,
-    Cli,
-    Scripted,
-    fetch,
-    post,
-    processes,
-    stop_all,
-    tool,
-    until,
-)
+from tests.support import FUZZY, Cli, Scripted, fetch, post, processes, stop_all, tool, until
 
 RESULT: dict[str, Any] = {
     "content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}],

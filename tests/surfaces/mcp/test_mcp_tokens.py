@@ -16,16 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from tests.support import (
-    FUZZY,
-    PATIENCE_S,
-    READ_FILE,
-    Cli,
-    Scripted,
-    create_token,
-    fetch,
-    tool,
-)
+from tests.support import FUZZY, PATIENCE_S, READ_FILE, Cli, Scripted, create_token, fetch, tool
 
 pytestmark = pytest.mark.both_storages
 Heard: TypeAlias = MemoryObjectReceiveStream[object]

@@ -10,14 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, processes, stop_all, tool, until
 from tests.surfaces.web.browser import Browser
-from tests.surfaces.web.chromium import (
-    SCHEMES,
-    SIZES,
-    Chromium,
-    axe_problems,
-    launched,
-    overflow,
-)
+from tests.surfaces.web.chromium import SCHEMES, SIZES, Chromium, axe_problems, launched, overflow
 from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
 
 from toolscript.surfaces.cli.browser_start import write_page

@@ -96,10 +96,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Brows
     cli.configure(**entries)
     browser = Browser(cli.start_gateway()).log_in(cli)
     try:
-        until(
-            lambda: browser.open("/ui/search.json").json["tools"] > COUNT * 0.9,
-            "most are taken",
-        )
+        until(lambda: browser.open("/ui/search.json").json["tools"] > COUNT * 0.9, "most are taken")
         yield cli, browser
     finally:
         stop_all([cli.record()["pid"]])

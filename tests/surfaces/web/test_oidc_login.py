@@ -52,9 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Chrom
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     with real_provider(f"{url}/ui/authorize/return", home) as issuer, launched() as engine:
-        settings = {
-            "TOOLSCRIPT_PORT": str(port),
-        }
+        settings = {"TOOLSCRIPT_PORT": str(port)}
         cli, scripted = Cli(home, {**FUZZY, **settings}), Scripted(home)
         path = cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
         written = json.loads(path.read_text("utf-8"))

@@ -14,14 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.support import ROOT, Cli, processes, stop_all
 from tests.surfaces.web.browser import Browser
-from tests.surfaces.web.chromium import (
-    SCHEMES,
-    SIZES,
-    Chromium,
-    axe_problems,
-    launched,
-    overflow,
-)
+from tests.surfaces.web.chromium import SCHEMES, SIZES, Chromium, axe_problems, launched, overflow
 from tests.surfaces.web.real_site import RealSite, real_site
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
