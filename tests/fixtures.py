@@ -12,6 +12,12 @@ from tests.servers.oidc import Provider, oidc_provider
 from tests.support import ROOT, Cli, Scripted, in_database, kill_all, processes, stop_all, until
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop of the tests that are coroutines: those with the marker ``anyio``."""
+    return "asyncio"
+
+
 @pytest.fixture
 def no_process_left(tmp_path: Path) -> Generator[None]:
     """No process that a test started below its directory outlives it; what does is ended."""

@@ -69,51 +69,47 @@ def failure(scripted: Scripted, bad: Entry, environ: dict[str, str] | None = Non
         return now.wait_for("bad", "failed")
 
 
-# Starting
+# Starting, and what is not MCP
 
 
-def test_a_command_that_does_not_exist(scripted: Scripted) -> None:
-    status = failure(scripted, {"command": "no-such-program-anywhere"})
-    assert status.error == (
-        "its command 'no-such-program-anywhere' was not found or may not be run; "
-        "install it or give the full path"
-    )
+USAGE = "Usage: server [OPTIONS]\n"
+ABSENT = "was not found or may not be run; install it or give the full path"
+CLOSED = "closed the connection before it was ready"
+NOT_MCP = "it printed 'Usage: server [OPTIONS]' on stdout, which is not MCP"
+MOON = "waiting for the moon"
+ESCAPES = "\x1b[31mno\x1b]0;title\x07 key\u202e\n"
+NO_TEXT = {"command": "/bin/sh", "args": ["-c", r"printf 'caf\377\n' >&2; exit 1"]}
+FAILURES: list[tuple[Entry, dict[str, Any], str]] = [
+    ({"command": "no-such-program"}, {}, f"its command 'no-such-program' {ABSENT}"),
+    ({"cwd": "/no/such/place"}, {}, "its working directory /no/such/place does not exist"),
+    ({}, {"stderr": "loading\nno key\n\n", "exit": 3}, f"{CLOSED}; its last words: no key"),
+    (NO_TEXT, {}, f"{CLOSED}; its last words: caf\ufffd"),
+    ({}, {"stderr": ESCAPES, "exit": 1}, f"{CLOSED}; its last words: [31mno]0;title key"),
+    ({}, {"exit": 0}, CLOSED),
+    ({}, {"stdout": USAGE, "exit": 2}, f"{CLOSED}; {NOT_MCP}"),
+    ({}, {"stdout": USAGE, "hang": True}, f"did not answer within 1 s; {NOT_MCP}"),
+    ({}, {"stderr": MOON, "hang": True}, f"did not answer within 1 s; its last words: {MOON}"),
+    ({"startTimeout": 0.5}, {"hang": True}, "did not answer within 0.5 s"),
+    (
+        {},
+        {"list_error": "the database is locked"},
+        "answered with an error: the database is locked",
+    ),
+]
+"""Of an entry and what its server will do, how it is described once it has failed."""
+
+
+@pytest.mark.parametrize(("entry", "will", "error"), FAILURES)
+def test_a_failure_is_described(
+    scripted: Scripted, entry: Entry, will: dict[str, Any], error: str
+) -> None:
+    assert failure(scripted, scripted(**will) | entry, QUICK).error == error
 
 
 def test_a_command_that_may_not_be_run(scripted: Scripted) -> None:
     file = scripted.directory / "not-executable"
     file.write_text("#!/bin/sh\n", "utf-8")
     assert "may not be run" in failure(scripted, {"command": str(file)}).error
-
-
-def test_a_working_directory_that_does_not_exist(scripted: Scripted) -> None:
-    status = failure(scripted, scripted() | {"cwd": "/no/such/place"})
-    assert status.error == "its working directory /no/such/place does not exist"
-
-
-def test_exits_at_once_and_says_why(scripted: Scripted) -> None:
-    """upstream:isolation: the last line on its stderr is shown."""
-    bad = scripted(stderr="loading\nno API key given\n\n", exit=3)
-    assert failure(scripted, bad).error == (
-        "closed the connection before it was ready; its last words: no API key given"
-    )
-
-
-def test_exits_at_once_and_says_nothing(scripted: Scripted) -> None:
-    assert failure(scripted, scripted(exit=0)).error == "closed the connection before it was ready"
-
-
-def test_hangs_at_start(scripted: Scripted) -> None:
-    """upstream:isolation: given up after the time that the settings allow, with its last words."""
-    bad = scripted(hang=True, stderr="waiting for the moon\n")
-    status = failure(scripted, bad, QUICK)
-    assert status.error == "did not answer within 1 s; its last words: waiting for the moon"
-
-
-def test_hangs_at_start_with_a_time_of_its_own(scripted: Scripted) -> None:
-    """upstream:isolation: what its entry allows counts, not what the settings do."""
-    bad = scripted(hang=True) | {"startTimeout": 0.5}
-    assert failure(scripted, bad).error == "did not answer within 0.5 s"
 
 
 def test_hangs_at_start_while_the_other_is_searchable(scripted: Scripted) -> None:
@@ -133,45 +129,15 @@ def test_fails_at_first_and_then_starts(scripted: Scripted) -> None:
     assert status.error == ""
 
 
-# What is not MCP
-
-
-def test_prints_a_banner_before_it_speaks_mcp(scripted: Scripted) -> None:
-    """upstream:isolation: the banner is passed over."""
-    banner = "Welcome to the server!\n{}\n[1, 2]\n"
-    with beside(scripted, scripted(SEND_MAIL, stdout=banner)) as now:
+@pytest.mark.parametrize(
+    "printed",
+    [{"stdout": "Welcome to the server!\n{}\n[1, 2]\n"}, {"stdout_hex": "ff fe c3 28 80 0a"}],
+    ids=["a banner", "no text"],
+)
+def test_prints_something_before_it_speaks_mcp(scripted: Scripted, printed: dict[str, Any]) -> None:
+    """upstream:isolation: it is passed over."""
+    with beside(scripted, scripted(SEND_MAIL, **printed)) as now:
         assert now.wait_for("bad", "ready").tools == 1
-
-
-def test_prints_garbage_instead_of_mcp(scripted: Scripted) -> None:
-    """upstream:isolation: what it printed is quoted."""
-    status = failure(scripted, scripted(stdout="Usage: server [OPTIONS]\n", hang=True), QUICK)
-    assert status.error == (
-        "did not answer within 1 s; "
-        "it printed 'Usage: server [OPTIONS]' on stdout, which is not MCP"
-    )
-
-
-def test_prints_garbage_and_exits(scripted: Scripted) -> None:
-    status = failure(scripted, scripted(stdout="Usage: server [OPTIONS]\n", exit=2))
-    assert "it printed 'Usage: server [OPTIONS]' on stdout, which is not MCP" in status.error
-
-
-def test_prints_invalid_utf8(scripted: Scripted) -> None:
-    """upstream:isolation: bytes that are no text are passed over like any garbage."""
-    with beside(scripted, scripted(SEND_MAIL, stdout_hex="ff fe c3 28 80 0a")) as now:
-        assert now.wait_for("bad", "ready").tools == 1
-
-
-def test_writes_invalid_utf8_as_its_last_words(scripted: Scripted) -> None:
-    bad: Entry = {"command": "/bin/sh", "args": ["-c", r"printf 'caf\377\n' >&2; exit 1"]}
-    assert failure(scripted, bad).error.endswith("its last words: caf\ufffd")
-
-
-def test_terminal_escapes_in_its_last_words(scripted: Scripted) -> None:
-    """upstream:isolation: nothing that a terminal would obey is passed on."""
-    bad = scripted(stderr="\x1b[31mno\x1b]0;title\x07 key\u202e\n", exit=1)
-    assert failure(scripted, bad).error.endswith("its last words: [31mno]0;title key")
 
 
 # Floods
@@ -260,6 +226,7 @@ INVALID: dict[str, tuple[Any, str]] = {
     "a number for a description": (tool("odd", 5), "odd: description: "),  # type: ignore[arg-type]
     "no object": ("odd", "a tool without a name: "),
     "null": (None, "a tool without a name: "),
+    "a name listed twice": (SEND_MAIL, "send_mail: listed twice; the first is kept"),
 }
 
 
@@ -272,14 +239,6 @@ def test_one_invalid_tool_costs_only_itself(scripted: Scripted, kind: str) -> No
         assert now.tool_ids("bad") == ["bad__last", "bad__send_mail"]
         [line] = status.rejected
         assert expected in line
-
-
-def test_a_name_listed_twice(scripted: Scripted) -> None:
-    """upstream:isolation: the first is kept."""
-    with beside(scripted, scripted(SEND_MAIL, tool("send_mail", "another"))) as now:
-        status = now.wait_for("bad", "ready")
-        assert now.tool_ids("bad") == ["bad__send_mail"]
-        assert status.rejected == ("send_mail: listed twice; the first is kept",)
 
 
 def test_all_tools_invalid(scripted: Scripted) -> None:
@@ -295,11 +254,6 @@ def test_its_list_is_no_list(scripted: Scripted, listed: Any) -> None:
     file.write_text(json.dumps(listed), "utf-8")
     status = failure(scripted, scripted(tools_file=str(file)))
     assert status.error.startswith("sent an invalid answer (tools")
-
-
-def test_its_list_is_an_error(scripted: Scripted) -> None:
-    status = failure(scripted, scripted(list_error="the database is locked"))
-    assert status.error == "answered with an error: the database is locked"
 
 
 def test_many_pages(scripted: Scripted) -> None:
@@ -567,10 +521,11 @@ def test_a_header_is_not_shown(scripted: Scripted, caplog: pytest.LogCaptureFixt
 # The end
 
 
-def test_no_process_is_left(scripted: Scripted) -> None:
-    """upstream:isolation: servers and what they started end with the application."""
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_no_process_is_left(scripted: Scripted, *, stubborn: bool) -> None:
+    """upstream:isolation: nor of a server that ignores the end of its input and SIGTERM."""
     child = scripted.directory / "child"
-    with beside(scripted, scripted(SEND_MAIL, child=str(child))) as now:
+    with beside(scripted, scripted(SEND_MAIL, child=str(child), stubborn=stubborn)) as now:
         now.wait_for("bad", "ready")
         assert alive(int(child.read_text("utf-8")))
     assert not alive(int(child.read_text("utf-8")))
@@ -580,15 +535,6 @@ def test_no_process_is_left_of_a_server_that_died(scripted: Scripted) -> None:
     """upstream:isolation: nor does what a server started outlive it."""
     child = scripted.directory / "child"
     failure(scripted, scripted(child=str(child), exit=1))
-    assert not alive(int(child.read_text("utf-8")))
-
-
-def test_no_process_is_left_of_a_hung_server(scripted: Scripted) -> None:
-    """upstream:isolation: even if it ignores the end of its input and SIGTERM."""
-    child = scripted.directory / "child"
-    bad = scripted(SEND_MAIL, child=str(child), stubborn=True)
-    with beside(scripted, bad) as now:
-        now.wait_for("bad", "ready")
     assert not alive(int(child.read_text("utf-8")))
 
 
