@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -89,6 +90,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     missing = [path for path in first if not path.is_file()]
     assert not missing, f"SLOWEST names {missing}"
     items.sort(key=lambda item: first.get(item.path, len(first)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how long the tests of each folder took, with what they set up; all workers together."""
+    seconds = defaultdict[str, float](float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[str(Path(report.nodeid.partition("::")[0]).parent)] += report.duration
+    if len(seconds) > 1:
+        terminalreporter.section("seconds by folder")
+        for folder in sorted(seconds, key=lambda folder: -seconds[folder]):
+            terminalreporter.line(f"{seconds[folder]:8.1f}  {folder}")
 
 
 @pytest.fixture(scope="session")
