@@ -27,6 +27,7 @@
     │   └── UnreachableError     its server does not answer at the moment
     ├── LlmError                 a language model does not answer
     ├── NotReadyError            there is nothing to search yet
+    ├── OverloadError            there is no room for more at the moment
     ├── SearchTimeoutError       a search took too long
     ├── UpstreamError            an MCP server does not work
     │   ├── NotConnectedError    it is not connected
@@ -168,6 +169,10 @@ class LlmError(ToolscriptError):
 
 class NotReadyError(ToolscriptError):
     """There is nothing to search yet; the message says what has to finish first."""
+
+
+class OverloadError(ToolscriptError):
+    """A caller, or all of them, have too much under way at the moment."""
 
 
 class SearchTimeoutError(ToolscriptError):

@@ -9,7 +9,13 @@ import anyio
 import pytest
 
 from toolscript.app.base import ScriptDoor, ScriptOutcome
-from toolscript.app.script_sandbox import MAX_OPEN_SCRIPTS, MAX_SCRIPT_CHARS, ScriptLimits, Scripts
+from toolscript.app.bytes_under_way import MAX_OF_HOLDER, BytesUnderWay
+from toolscript.app.script_sandbox import (
+    MAX_OPEN_OF_HOLDER,
+    MAX_SCRIPT_CHARS,
+    ScriptLimits,
+    Scripts,
+)
 from toolscript.errors import ArgumentsError, DeniedError, SandboxError, UpstreamError
 from toolscript.types import ToolSpec
 
@@ -76,12 +82,12 @@ class Door:
 
     @property
     def functions(self) -> ScriptDoor:
-        return ScriptDoor(self.call, self.search, self.result)
+        return ScriptDoor("owner", self.call, self.search, self.result)
 
 
 @contextmanager
 def sandbox(limits: ScriptLimits = LIMITS) -> Generator[Scripts]:
-    scripts = Scripts(limits)
+    scripts = Scripts(BytesUnderWay(), limits)
     try:
         yield scripts
     finally:
@@ -231,8 +237,13 @@ def test_only_a_limit_of_the_sandbox_names_its_limits(scripts: Scripts) -> None:
     assert set(printed) == {"b"}
 
 
-def test_scripts_that_wait_for_people_hold_up_no_other(scripts: Scripts) -> None:
-    async def work() -> None:
+@pytest.mark.parametrize(
+    ("scripts_of", "holder"), [(MAX_OPEN_OF_HOLDER - 1, "owner"), (MAX_OPEN_OF_HOLDER + 9, "other")]
+)
+def test_b9_scripts_that_wait_hold_up_no_other(scripts_of: int, holder: str) -> None:
+    """Not those of their holder, until it has its places; those of another holder at no time."""
+
+    async def work(scripts: Scripts) -> None:
         answered, asked = anyio.Event(), anyio.Semaphore(0)
 
         async def ask(tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
@@ -241,18 +252,53 @@ def test_scripts_that_wait_for_people_hold_up_no_other(scripts: Scripts) -> None
             await answered.wait()
             return "yes", False
 
-        waiting = Door().functions._replace(call=ask)
+        waiting = Door().functions._replace(call=ask, holder=holder)
         async with anyio.create_task_group() as tasks:
-            for _ in range(MAX_OPEN_SCRIPTS - 1):
-                drop = "await tools.db.drop()"
-                tasks.start_soon(scripts.run, drop, ALL, GRANTED, waiting)
-            for _ in range(MAX_OPEN_SCRIPTS - 1):
+            for _ in range(scripts_of):
+                tasks.start_soon(scripts.run, "await tools.db.drop()", ALL, GRANTED, waiting)
+            for _ in range(min(scripts_of, MAX_OPEN_OF_HOLDER)):
                 await asked.acquire()
-            outcome = await scripts.run("1 + 1", ALL, GRANTED, Door().functions)
+            with anyio.fail_after(60):
+                outcome = await scripts.run("1 + 1", ALL, GRANTED, Door().functions)
             assert outcome.texts == ["2"]
             answered.set()
 
-    anyio.run(work)
+    with sandbox() as scripts:
+        anyio.run(work, scripts)
+
+
+@pytest.mark.parametrize("size", [(3_000_000, 0), (0, 3_000_000)])
+def test_b3_the_calls_of_a_script_share_the_room_of_their_holder(size: tuple[int, int]) -> None:
+    """What does not fit is an error for the script, which goes on; the rest arrives whole."""
+    most = 0
+    under_way = BytesUnderWay()
+
+    async def call(tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        nonlocal most
+        del tool
+        most = max(most, under_way.total)
+        await anyio.sleep(0.01)
+        return "x" * size[1] or str(len(arguments["path"])), False
+
+    script = (
+        f"import asyncio\nbig = 'x' * {size[0]}\n"
+        "async def once() -> str:\n"
+        "    try:\n        await tools.my_files.read_file(path=big)\n        return 'done'\n"
+        "    except Exception as e:\n        return str(e)\n"
+        "got = await asyncio.gather(*[once() for i in range(18)])\n"
+        "failed = [x for x in got if x != 'done']\n"
+        "[len(got), len(failed) > 2, 'fewer calls' in failed[0], "
+        "len(await tools.my_files.read_file(path='a')) > 0]"
+    )
+    scripts = Scripts(under_way, ScriptLimits(calls=40, seconds=5, memory_mib=128))
+    door = Door().functions._replace(call=call)
+    try:
+        outcome = anyio.run(scripts.run, script, ALL, GRANTED, door)
+    finally:
+        scripts.close()
+    assert outcome.texts == ["[18,true,true,true]"]
+    assert most < MAX_OF_HOLDER + 4_000_000
+    assert under_way.total == 0
 
 
 def test_a_script_that_is_cancelled_ends_at_once(scripts: Scripts) -> None:

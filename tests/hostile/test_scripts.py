@@ -24,7 +24,7 @@ HIDE = "from typing import Any\ndef hide(value: Any) -> Any:\n    return value\n
 """Hides a value's type from the checker, so that a probe gets to run."""
 NO_NAME, NO_MODULE = "used when not defined", "Cannot resolve imported module|No module named"
 NO_ATTRIBUTE = "has no attribute|has no member|is not supported|AttributeError"
-MEMORY, TIME = "memory limit|MemoryError|of more than 8,000,000 bytes", "time limit|Timeout|stopped"
+MEMORY, TIME = "memory limit|MemoryError|of more than 4,000,000 bytes", "time limit|Timeout|stopped"
 
 FILES = {
     "open": ("open('{file}').read()", NO_NAME),

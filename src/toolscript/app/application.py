@@ -16,6 +16,7 @@ import anyio.to_thread
 from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.base import Stores
 from toolscript.app.builtin_tools import BuiltinTool
+from toolscript.app.bytes_under_way import BytesUnderWay
 from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.app.calls import Calls
 from toolscript.app.health import HealthMonitor
@@ -78,7 +79,9 @@ class App:
         )
         """Asks a person, and remembers the answers."""
         self.results = results
-        self.scripts = ScriptRunner(is_on=calls.scripts)
+        self.under_way = BytesUnderWay()
+        """Counts the bytes of requests, and of the calls of scripts."""
+        self.scripts = ScriptRunner(self.under_way, is_on=calls.scripts)
         """Runs scripts of models."""
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""

@@ -61,6 +61,8 @@ class Stores(Protocol):
 class ScriptDoor(NamedTuple):
     """Fulfils the requests of a script, as its caller."""
 
+    holder: str
+    """Whose it is."""
     call: Callable[[str, dict[str, Any]], Awaitable[tuple[str, bool]]]
     """Calls the tool of an id; returns its answer, and whether it may be JSON."""
     search: Callable[[str, int], Awaitable[str]]

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from toolscript.app.base import ScriptDoor, ScriptOutcome
+from toolscript.app.bytes_under_way import BytesUnderWay
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import ConfigError, UnknownNameError
 from toolscript.types import BUILTIN
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 class ScriptRunner:
     """Runs scripts if they are on. Raises `ConfigError` if they are and the extra is missing."""
 
-    def __init__(self, *, is_on: bool) -> None:
-        self._scripts = _load() if is_on else None
+    def __init__(self, under_way: BytesUnderWay, *, is_on: bool) -> None:
+        self._scripts = _load(under_way) if is_on else None
 
     @property
     def is_on(self) -> bool:
@@ -45,7 +46,7 @@ class ScriptRunner:
         return await self._scripts.run(script, catalogue.gateway.catalogue.tools, allowed, door)
 
 
-def _load() -> "Scripts":
+def _load(under_way: BytesUnderWay) -> "Scripts":
     try:
         from toolscript.app.script_sandbox import Scripts  # noqa: PLC0415 - of an extra
     except ModuleNotFoundError as error:
@@ -53,4 +54,4 @@ def _load() -> "Scripts":
             f"scripts need {error.name}, which is not installed; install it with: "
             "pip install 'toolscript[scripts]', or leave out --scripts"
         ) from None
-    return Scripts()
+    return Scripts(under_way)

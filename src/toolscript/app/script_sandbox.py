@@ -14,7 +14,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -23,6 +24,7 @@ import pydantic_monty as monty
 from anyio.abc import TaskGroup
 
 from toolscript.app.base import ScriptDoor, ScriptOutcome
+from toolscript.app.bytes_under_way import BytesUnderWay
 from toolscript.codegen.script_stubs import ScriptTools, script_tools
 from toolscript.errors import (
     ArgumentsError,
@@ -31,16 +33,18 @@ from toolscript.errors import (
     ToolscriptError,
     UnknownNameError,
 )
+from toolscript.gateway.raw_results import in_thread_if_large
 from toolscript.text.display import counted, first_lines, printable
 from toolscript.types import ToolSpec
 
 MAX_SCRIPT_CHARS = 50_000
 MAX_PRINTED_BYTES = 1_000_000
-MAX_VALUE_BYTES = 8_000_000
+MAX_VALUE_BYTES = 4_000_000
 """Maximum size of the arguments of a call, and of a script's value: see `_check_size`."""
-MAX_OPEN_SCRIPTS = 16
-"""Number of scripts that have a process; most wait for a call or a person. Further ones wait."""
-MAX_COMPUTING_SCRIPTS = 4
+MAX_OPEN_SCRIPTS, MAX_OPEN_OF_HOLDER = 16, 8
+"""Number of scripts that have a process, of all and of one holder; most wait for a call or a
+person. Further ones wait."""
+MAX_COMPUTING_SCRIPTS, MAX_COMPUTING_OF_HOLDER = 4, 2
 """Number of these that compute at the same time."""
 _MAX_DEPTH = 200
 _MAX_MISTAKES, _MAX_MISTAKE = 10, 400
@@ -54,6 +58,8 @@ _MISTAKE = re.compile(r"^script:(\d+):\d+: \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
 _NO_ATTRIBUTE = re.compile(r"type `(\w+)` has no attribute `(\w+)`")
 _LIMIT = re.compile(r"(?:MemoryError|TimeoutError): [\w ]*limit exceeded")
 _THREADS = anyio.CapacityLimiter(MAX_COMPUTING_SCRIPTS)
+_NO_ROOM = RuntimeError("too much is under way for you, or for all; await fewer calls at once")
+_Answer: TypeAlias = dict[str, Any]
 _T = TypeVar("_T")
 
 
@@ -69,11 +75,32 @@ class ScriptLimits(NamedTuple):
 LIMITS = ScriptLimits()
 
 
-class Scripts:
-    """Runs scripts, some at a time."""
+class _Share:
+    """The part of the sandbox, and of this process's memory, that one holder has."""
 
-    def __init__(self, limits: ScriptLimits = LIMITS) -> None:
+    def __init__(self, holder: str, under_way: BytesUnderWay) -> None:
+        self.count = partial(under_way.add, holder)
+        self.places = anyio.CapacityLimiter(MAX_OPEN_OF_HOLDER)
+        self._threads = anyio.CapacityLimiter(MAX_COMPUTING_OF_HOLDER)
+
+    async def step(self, work: Callable[[], _T]) -> _T:
+        """Returns the result of ``work`` in a thread, which a cancellation abandons."""
+        async with self._threads:
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=_THREADS)
+
+
+class Scripts:
+    """Runs scripts, some at a time.
+
+    Args:
+        under_way: Counts the bytes of the scripts' calls.
+        limits: The limits of each script.
+    """
+
+    def __init__(self, under_way: BytesUnderWay, limits: ScriptLimits = LIMITS) -> None:
         self.limits = limits
+        self._under_way = under_way
+        self._shares: WeakValueDictionary[str, _Share] = WeakValueDictionary()
         self._places = anyio.CapacityLimiter(MAX_OPEN_SCRIPTS)
         self._pool: monty.Monty | None = None
 
@@ -107,15 +134,18 @@ class Scripts:
             raise ArgumentsError(
                 f"the script has {len(script):,} characters; send at most {MAX_SCRIPT_CHARS:,}"
             )
-        async with self._places:
-            code = await _step(partial(script_tools, tools, allowed, script))
-            async with self._session(code) as session:
-                return await _Run(self.limits, code, door, allowed).drive(session, script)
+        share = self._shares.setdefault(door.holder, _Share(door.holder, self._under_way))
+        async with share.places, self._places:
+            code = await share.step(partial(script_tools, tools, allowed, script))
+            async with self._session(code, share) as session:
+                return await _Run(self.limits, code, door, allowed, share).drive(session, script)
 
     @asynccontextmanager
-    async def _session(self, code: ScriptTools) -> AsyncGenerator[monty.MontySession]:
+    async def _session(
+        self, code: ScriptTools, share: _Share
+    ) -> AsyncGenerator[monty.MontySession]:
         """A process for one script, which is killed if an error ends the block."""
-        session = await _step(partial(self._check_out, code))
+        session = await share.step(partial(self._check_out, code))
         process = session.worker_pid
         try:
             yield session
@@ -126,7 +156,7 @@ class Scripts:
             raise
         finally:
             with anyio.CancelScope(shield=True):
-                await _step(partial(session.__exit__, None, None, None))
+                await share.step(partial(session.__exit__, None, None, None))
 
     def _check_out(self, code: ScriptTools) -> monty.MontySession:
         calls, seconds, memory_mib = self.limits
@@ -152,11 +182,6 @@ class Scripts:
         ).__enter__()
 
 
-async def _step(work: Callable[[], _T]) -> _T:
-    """Returns the result of ``work`` in a thread, which a cancellation abandons."""
-    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=_THREADS)
-
-
 class _Run:
     """One script on its way.
 
@@ -165,6 +190,7 @@ class _Run:
         code: The code of its tools.
         door: Fulfils its requests.
         allowed: The tools that it may call, by id.
+        share: The part of its holder.
     """
 
     def __init__(
@@ -173,13 +199,17 @@ class _Run:
         code: ScriptTools,
         door: ScriptDoor,
         allowed: Mapping[str, ToolSpec],
+        share: _Share,
     ) -> None:
         self._limits, self._code, self._door, self._allowed = limits, code, door, allowed
+        self._share, self._step = share, share.step
+        self._taken = 0
+        """The bytes of its calls under way, and of the answers that wait for it."""
         self._turn = anyio.Lock()
         """Held by a call that changes something: such calls are made one after the other."""
         self._calls = 0
-        self._answers: dict[int, Any] = {}
-        """The answers to the script's requests, by their numbers."""
+        self._answers: dict[int, tuple[_Answer, int]] = {}
+        """The answers to the script's requests, and their bytes, by their numbers."""
         self._answered = anyio.Event()
         self._printed = monty.CollectString(MAX_PRINTED_BYTES)
 
@@ -205,6 +235,8 @@ class _Run:
             problem = _first(group)
         except* monty.MontyError as group:
             error = self._describe_end(_first(group))
+        finally:
+            self._take(-self._taken)
         if problem is not None:
             raise problem
         # A long output is cut at its end, and must not hide the error.
@@ -213,7 +245,7 @@ class _Run:
 
     async def _finish(self, work: Callable[[], monty.SyncSnapshot], tasks: TaskGroup) -> str:
         """Does one piece of code to its end; returns its value as text."""
-        snapshot: monty.SyncSnapshot = await _step(work)
+        snapshot: monty.SyncSnapshot = await self._step(work)
         while not isinstance(snapshot, monty.MontyComplete):
             match snapshot:
                 case monty.NameLookupSnapshot(variable_name=name) if name in _FUNCTIONS:
@@ -226,34 +258,55 @@ class _Run:
                     unknown = NameError(f"name {name!r} is not defined")
                     work = partial(snapshot.resume, monty.ExternalException(exception=unknown))
                 case monty.FunctionSnapshot(call_id=number):
-                    given = await _step(partial(_plain, lambda s=snapshot: s.args))
-                    tasks.start_soon(self._answer, number, snapshot.function_name, given)
+                    given = await self._step(lambda s=snapshot: _encode(s.args))
+                    if self._take(len(given)):
+                        tasks.start_soon(self._answer, number, snapshot.function_name, given)
+                    else:
+                        self._put(number, {"exception": _NO_ROOM}, len(given))
                     work = partial(snapshot.resume, {"future": ...})
                 case _:
                     answers = await self._wait(snapshot.pending_call_ids)
                     work = partial(snapshot.resume, answers)
-            snapshot = await _step(work)
-        return await _step(partial(_write, snapshot))
+            snapshot = await self._step(work)
+        return await self._step(partial(_write, snapshot))
+
+    def _take(self, size: int) -> bool:
+        """Counts bytes of this process's memory; returns whether there is room for them."""
+        self._taken += size
+        return self._share.count(size)
 
     async def _wait(self, numbers: list[int]) -> dict[int, Any]:
         """Returns the answers that there are to these requests, of which there is at least one."""
         while not (ready := [number for number in numbers if number in self._answers]):
             self._answered = anyio.Event()
             await self._answered.wait()
-        return {number: self._answers.pop(number) for number in ready}
+        taken = {number: self._answers.pop(number) for number in ready}
+        self._take(-sum(size for _, size in taken.values()))
+        return {number: answer for number, (answer, _) in taken.items()}
 
-    async def _answer(self, number: int, function: str, given: list[Any]) -> None:
+    async def _answer(self, number: int, function: str, given: bytes) -> None:
         """Fulfils a request of the script, and keeps the answer, or the error, for it."""
+        size = len(given)
         try:
-            answer = {"return_value": await self._fulfil(function, given)}
+            arguments: list[Any] = await in_thread_if_large(msgspec.json.decode, given)
+            del given
+            value = await self._fulfil(function, arguments)
+            more = len(value if isinstance(value, str) else value[0])
+            size += more
+            has_room = self._take(more)
+            answer: _Answer = {"return_value": value} if has_room else {"exception": _NO_ROOM}
         except (DeniedError, SandboxError):
             raise
         except ToolscriptError as error:
             answer = {"exception": RuntimeError(str(error))}
-        self._answers[number] = answer
+        self._put(number, answer, size)
+
+    def _put(self, number: int, answer: _Answer, size: int) -> None:
+        """Keeps an answer for the script; ``size`` is of the bytes that are taken until then."""
+        self._answers[number] = answer, size
         self._answered.set()
 
-    async def _fulfil(self, function: str, given: list[Any]) -> Any:
+    async def _fulfil(self, function: str, given: list[Any]) -> str | tuple[str, bool]:
         if function == "_search":
             return await self._door.search(*given)
         if function == "_result":
@@ -313,11 +366,6 @@ def _first(error: Any) -> Any:
     return error
 
 
-def _plain(read: Callable[[], Any]) -> Any:
-    """Returns a script's value as JSON has it; raises `SandboxError` if it is too large."""
-    return msgspec.json.decode(_encode(read()))
-
-
 def _write(end: monty.MontyComplete) -> str:
     """Returns the value of a script as text: JSON, unless it is a text."""
     value = end.output
@@ -327,6 +375,7 @@ def _write(end: monty.MontyComplete) -> str:
 
 
 def _encode(value: Any) -> bytes:
+    """Returns a script's value as JSON; raises `SandboxError` if it is too large."""
     _check_size(value)
     try:
         return msgspec.json.encode(value, enc_hook=repr)

@@ -8,9 +8,12 @@ import anyio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from toolscript.surfaces.http.request_input import BodyBounds, BodyLimit
+from toolscript.app.bytes_under_way import BytesUnderWay
+from toolscript.surfaces.http.request_input import BODY_BOUNDS, BodyBounds, BodyLimit
+from toolscript.surfaces.server.authentication import ACCESS, OWNERS, Access
+from toolscript.types import Grant
 
-POST: Scope = {"type": "http", "method": "POST", "path": "/search", "headers": []}
+POST: Scope = {"type": "http", "method": "POST", "path": "/search", "headers": [], ACCESS: OWNERS}
 PIECE = b"x" * 20_000
 
 
@@ -24,7 +27,7 @@ async def read(scope: Scope, receive: Receive, send: Send) -> None:
 
 def test_a_request_that_is_cancelled_while_its_body_arrives_counts_no_more() -> None:
     """As where its token ends."""
-    limit = BodyLimit(read, BodyBounds(all_bytes=50_000))
+    limit = BodyLimit(read, BytesUnderWay(most_of_holder=50_000))
 
     async def begin(seconds: float) -> list[Message]:
         waiting: list[Message] = [{"type": "http.request", "body": PIECE, "more_body": True}]
@@ -53,7 +56,7 @@ def test_a_request_that_is_cancelled_while_its_body_arrives_counts_no_more() -> 
     assert (head["status"], body["body"]) == (200, PIECE)
 
 
-STREAM: Scope = {"type": "http", "method": "POST", "path": "/mcp/stream", "headers": []}
+STREAM: Scope = {**POST, "path": "/mcp/stream"}
 
 
 Check: TypeAlias = Callable[..., bool]
@@ -94,14 +97,14 @@ def ends(limit: BodyLimit, application: Receiving, *pieces: bytes) -> bool:
     return application.last == "http.disconnect"
 
 
-def check_of(bounds: BodyBounds) -> Check:
-    application = Receiving()
-    return partial(ends, BodyLimit(application, bounds), application)
+def check_of(bounds: BodyBounds, under_way: BytesUnderWay | None = None) -> Check:
+    application, under_way = Receiving(), under_way or BytesUnderWay()
+    return partial(ends, BodyLimit(application, under_way, bounds), application)
 
 
 def test_a_line_of_a_stream_has_the_bounds_of_a_body() -> None:
     """Lines that are complete do not add up."""
-    check = check_of(BodyBounds(body_bytes=50_000, brackets=30))
+    check = check_of(BodyBounds(body_bytes=50_000, values=30))
     assert not check(*[PIECE + b"\n"] * 9)
     assert not check(PIECE, PIECE, b"\n" + PIECE, PIECE)
     assert check(PIECE, PIECE, PIECE)
@@ -112,32 +115,61 @@ def test_a_line_of_a_stream_has_the_bounds_of_a_body() -> None:
 
 def test_unfinished_lines_count_with_all_bodies() -> None:
     """And no more once their streams have ended."""
-    check = check_of(BodyBounds(all_bytes=50_000))
+    check = check_of(BODY_BOUNDS, BytesUnderWay(most=50_000))
     for _ in range(5):
         assert not check(PIECE, PIECE)
     assert check(PIECE, PIECE, PIECE)
     assert not check(PIECE, PIECE)
 
 
-@pytest.mark.parametrize(("length", "status"), [(16, 200), (17, 503)])
+@pytest.mark.parametrize(("length", "status"), [(16, 200), (17, 429)])
 def test_a_small_request_is_served_while_large_ones_fill_the_room(length: int, status: int) -> None:
-    limit = BodyLimit(read, BodyBounds(all_bytes=50_000))
-    limit.under_way = 50_000
-    sent: list[Any] = []
+    limit = BodyLimit(read, BytesUnderWay(most_of_holder=50_000))
+    limit.under_way.add("owner", 50_000)
+    assert asked(limit, POST, [b"x" * length * 1024]) == status
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"[" + b"1," * 30 + b"1]", 400),
+        (b'{"a": "' + b"[{," * 30 + b'"}', 200),
+        (b'{"a\\\\": "\\\\", "' + b'\\",[' * 30 + b'": 1}', 200),
+        (b'"' * 60 + b"," * 31, 400),
+    ],
+)
+@pytest.mark.parametrize("piece", [1, 2, 3, 5, 10_000])
+def test_b6_values_count_and_what_texts_hold_does_not(body: bytes, status: int, piece: int) -> None:
+    pieces = [body[start : start + piece] for start in range(0, len(body), piece)]
+    limit = BodyLimit(read, BytesUnderWay(), BodyBounds(values=30))
+    assert asked(limit, POST, pieces) == status
+
+
+def test_b10_of_somebody_unknown_only_a_small_body_is_read() -> None:
+    """Whatever the path is, except that other replicas send."""
+    limit = BodyLimit(read, BytesUnderWay())
+    unknown = {**POST, ACCESS: Access(Grant(), ""), "path": "/ui/link/waiting"}
+    assert asked(limit, unknown, [b"x" * 16_384]) == 200
+    assert asked(limit, unknown, [b"x" * 16_385]) == 400
+
+
+def asked(limit: BodyLimit, scope: Scope, pieces: list[bytes]) -> int:
+    """The status of the answer to a request with such a body."""
+    sent, left = list[Any](), list(pieces)
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": b"x" * length * 1024, "more_body": False}
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    anyio.run(limit, POST, receive, send)
-    assert sent[0]["status"] == status
+    anyio.run(limit, scope, receive, send)
+    return sent[0]["status"]
 
 
 @pytest.mark.parametrize("begun", [[PIECE], []])
 def test_a_body_has_to_arrive_in_time(begun: list[bytes]) -> None:
-    limit = BodyLimit(read, BodyBounds(seconds=0.01))
+    limit = BodyLimit(read, BytesUnderWay(), BodyBounds(seconds=0.01))
     sent: list[Any] = []
 
     async def receive() -> Message:
@@ -151,7 +183,7 @@ def test_a_body_has_to_arrive_in_time(begun: list[bytes]) -> None:
     anyio.run(limit, POST, receive, send)
     assert sent[0]["status"] == 400
     assert b"did not arrive within" in sent[1]["body"]
-    assert limit.under_way == 0
+    assert limit.under_way.total == 0
 
 
 def test_a_line_has_to_arrive_in_time() -> None:

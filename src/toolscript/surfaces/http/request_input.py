@@ -12,9 +12,13 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolscript.app.bytes_under_way import BytesUnderWay
 from toolscript.app.task_monitor import run_unless
 from toolscript.config.settings import Option
-from toolscript.errors import InputError, NotReadyError, ToolscriptError
+from toolscript.errors import InputError, OverloadError, ToolscriptError
+from toolscript.gateway.base import FORWARDED
+from toolscript.gateway.raw_results import ValueCount
+from toolscript.surfaces.server.authentication import ACCESS
 from toolscript.surfaces.server.error_answers import error_response
 from toolscript.surfaces.server.request_log import is_stream
 from toolscript.text.display import printable
@@ -32,10 +36,8 @@ class BodyBounds:
     """The bounds of the bodies of requests, and of each message of a stream."""
 
     body_bytes: int = 4 * 1024 * 1024
-    all_bytes: int = 64 * 1024 * 1024
-    """Bytes of all requests together that are under way."""
-    brackets: int = 200_000
-    """Each may begin an object or a list, which takes much more memory and time than its bytes."""
+    values: int = 200_000
+    """Each takes much more memory and time than its bytes."""
     seconds: float = 60.0
     """How long one may take to arrive."""
 
@@ -50,10 +52,12 @@ class BodyLimit:
     which a database takes in no text, is refused.
     """
 
-    def __init__(self, app: ASGIApp, bounds: BodyBounds = BODY_BOUNDS) -> None:
+    def __init__(
+        self, app: ASGIApp, under_way: BytesUnderWay, bounds: BodyBounds = BODY_BOUNDS
+    ) -> None:
         self.bounds = bounds
-        self.under_way = 0
-        """Bytes of all bodies, and of all messages of streams that are not complete yet."""
+        self.under_way = under_way
+        """Counts all bodies, and all messages of streams that are not complete yet."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,12 +74,12 @@ class BodyLimit:
         await app(scope, receive, send)
 
     async def _answer_post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app, path = self._app, scope["path"]
-        # Everybody may send a body to the routes of OAuth.
-        limit = SMALL_BODY_BYTES if path.startswith("/oauth/") else self.bounds.body_bytes
-        body = _ArrivingBody(self, receive, limit)
+        app, holder = self._app, scope[ACCESS].holder
+        is_known = holder or scope["path"] == FORWARDED
+        limit = self.bounds.body_bytes if is_known else SMALL_BODY_BYTES
+        body = _ArrivingBody(self, receive, holder, limit)
         try:
-            if is_stream(path):
+            if is_stream(scope["path"]):
                 await app(scope, body.receive_line, send)
                 return
             try:
@@ -95,18 +99,20 @@ class _ArrivingBody:
     Args:
         owner: Has the bounds, and counts the bytes of all.
         receive: Receives the request.
+        holder: Whose they are.
         limit: The most bytes of the body, or of a line.
     """
 
-    def __init__(self, owner: BodyLimit, receive: Receive, limit: int) -> None:
+    def __init__(self, owner: BodyLimit, receive: Receive, holder: str, limit: int) -> None:
         self._owner = owner
         self._receive = receive
+        self._holder = holder
         self._limit = limit
         self._deadline = math.inf
-        self._length = self._brackets = 0
+        self._length, self._values = 0, ValueCount()
 
     async def read(self) -> bytes:
-        """Returns the whole body; raises `InputError` or `NotReadyError` beyond a bound."""
+        """Returns the whole body; raises `InputError` or `OverloadError` beyond a bound."""
         data, more = bytearray(), True
         with anyio.move_on_after(self._owner.bounds.seconds):
             while more:
@@ -138,8 +144,8 @@ class _ArrivingBody:
 
     def forget(self) -> None:
         """Counts the bytes that have arrived no more."""
-        self._owner.under_way -= self._length
-        self._length = self._brackets = 0
+        self._owner.under_way.add(self._holder, -self._length)
+        self._length, self._values = 0, ValueCount()
         self._deadline = math.inf
 
     def _count(self, piece: bytes) -> None:
@@ -147,16 +153,14 @@ class _ArrivingBody:
         if piece and not self._length:
             self._deadline = anyio.current_time() + bounds.seconds
         self._length += len(piece)
-        self._brackets += piece.count(b"[") + piece.count(b"{")
-        self._owner.under_way += len(piece)
+        has_room = self._owner.under_way.add(self._holder, len(piece))
         if self._length > self._limit:
             raise InputError(f"the body is too long; at most {self._limit} bytes are read")
-        if self._brackets > bounds.brackets:
-            what = f"the body has too many brackets; at most {bounds.brackets} are read"
-            raise InputError(what)
-        if self._owner.under_way > bounds.all_bytes and self._length > SMALL_BODY_BYTES:
+        if self._values.add(piece) > bounds.values:
+            raise InputError(f"the body has too many values; at most {bounds.values} are read")
+        if not has_room and self._length > SMALL_BODY_BYTES:
             what = "requests with much in them are under way already; try again in a moment"
-            raise NotReadyError(what)
+            raise OverloadError(what)
 
     def _late(self) -> InputError:
         return InputError(f"the body did not arrive within {self._owner.bounds.seconds:g} s")

@@ -173,7 +173,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
                 profiles=lambda: app.permissions.written[1],
                 oauth=oauth,
             ),
-            Middleware(BodyLimit),
+            Middleware(BodyLimit, under_way=app.under_way),
         ],
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = LatestSessions(), stats, None

@@ -77,6 +77,7 @@ class ToolCalls:
         """Returns the result of a script, whose calls are the caller's own, as a model gets it."""
         own = replace(context, caller=ScriptCaller(context.caller), more={})
         door = ScriptDoor(
+            own.grant.holder,
             partial(self._call_for_script, own),
             partial(self._search_for_script, own),
             partial(self.results.read_value, own.owner),

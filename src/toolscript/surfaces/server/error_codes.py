@@ -42,6 +42,7 @@ BRANCHES: dict[type[errors.ToolscriptError], ErrorCodes] = {
     errors.LlmError: ErrorCodes(502),
     errors.HeldError: ErrorCodes(403, 1, INVALID_PARAMS, "held"),
     errors.NotReadyError: ErrorCodes(503, outcome="not connected"),
+    errors.OverloadError: ErrorCodes(429, outcome="not connected"),
     errors.SearchTimeoutError: ErrorCodes(504, outcome="timeout"),
     errors.UpstreamError: ErrorCodes(502, outcome="bad answer"),
     errors.RefusedError: ErrorCodes(502, outcome="refused"),
