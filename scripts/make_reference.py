@@ -10,13 +10,13 @@ import inspect
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from toolscript import errors
 from toolscript.config.settings import OPTIONS, Option
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli.gateway_command import NOT_RUNNING
@@ -32,6 +32,10 @@ GENERATED = re.compile(
 )
 COMMON_LINES = re.compile(r"\n  -h, --help +Show this message and exit\.|\n+  For --config and .*")
 """The lines at the end of each command's help."""
+ENTRY = re.compile(r"\n  (-\S.*?)(?:  +|\n {10,})(\S.*(?:\n {10,}\S.*)*)")
+"""An option in a command's help: its name and its description."""
+SHARED_BY = 3
+"""An option is explained once if at least as many commands describe it alike."""
 NOTE = "<!-- Written by scripts/make_reference.py: change the code, then run that. -->"
 
 
@@ -57,20 +61,50 @@ def cli_page() -> str:
     """Every command's own help."""
     intro = (
         "What each command says with `--help`, which every command has. Options that several "
-        "commands share are explained in [Settings](settings.md), exit codes in "
-        "[Errors](errors.md)."
+        "commands share stand under *Shared options*. [Errors](errors.md) has the exit codes."
     )
-    parts = ["# Command line reference", NOTE, _wrapped(intro)]
+    shared = _shared_options()
+    rows = [f"| `{name}` | {text} |" for name, text in shared.items()]
+    rows = [row.replace("[table|json]", r"[table\|json]") for row in rows]
+    table = "\n".join(["| Option | Meaning |", "| --- | --- |", *rows])
+    parts = ["# Command line reference", NOTE, _wrapped(intro), "## Shared options", table]
     for name, command, context in commands():
         text = command.get_help(context).rstrip()
         if command is not cli:
-            text = re.sub(r"\n\nOptions:(?=\n\n|\Z)", "", COMMON_LINES.sub("", text))
+            text = _without_shared(COMMON_LINES.sub("", text), shared)
+            text = re.sub(r"\n\nOptions:(?=\n\n|\Z)", "", text)
         parts += [f"## {name}", f"```text\n{text}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
+def _shared_options() -> dict[str, str]:
+    """The options that several commands describe alike, with their descriptions."""
+    found = Counter(
+        (" ".join(each[1].split()), " ".join(each[2].split()))
+        for _, command, context in commands()
+        for each in ENTRY.finditer(COMMON_LINES.sub("", command.get_help(context)))
+    )
+    return {name: text for (name, text), times in found.items() if times >= SHARED_BY}
+
+
+def _without_shared(text: str, shared: dict[str, str]) -> str:
+    """A command's help, with a line of the names of its shared options in their place."""
+    names: list[str] = []
+
+    def shorten(entry: re.Match[str]) -> str:
+        name = " ".join(entry[1].split())
+        if shared.get(name) != " ".join(entry[2].split()):
+            return entry[0]
+        names.append(name.split()[-2] if " " in name else name)
+        return ""
+
+    short = ENTRY.sub(shorten, text)
+    line = textwrap.fill(", ".join(names), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return f"{short}\n{line}" if names else short
+
+
 def settings_page() -> str:
-    """A table of the options, and a section about each."""
+    """A table of the options, and a section of what the table lacks about each."""
     rows = ["| Setting | Environment variable | Flag | Default |", "| --- | --- | --- | --- |"]
     rows += [
         f"| [{option.name}](#{option.name}) | {_code(option.env)} | {_code(option.flag)} "
@@ -98,30 +132,7 @@ def _wrapped(text: str) -> str:
 
 def _section(option: Option) -> str:
     text, _ = _split(option)
-    lines = [f"## {option.name}", "", text, "", f"- Type: {_type(option)}"]
-    lines += [f"- Default: {_default(option)}"]
-    if option.env:
-        lines += [f"- Environment: `{option.env}`"]
-    if option.flag:
-        flag = f"- Flag: `{option.flag}` of {_takers(option)}"
-        lines += [textwrap.fill(flag, LINE, subsequent_indent="  ", break_on_hyphens=False)]
-    return "\n".join(lines)
-
-
-def _takers(option: Option) -> str:
-    """The commands that take an option's flag; for the flag of most of them, the exceptions."""
-    leaves = [(name, each) for name, each, _ in commands() if not isinstance(each, click.Group)]
-    takers = [name for name, each in leaves if any(p.name == option.name for p in each.params)]
-    others = [name for name, _ in leaves if name not in takers]
-    if not others:
-        return "every command"
-    if len(others) < len(takers):
-        return f"every command but {_codes(others)}"
-    return _codes(takers)
-
-
-def _codes(names: list[str]) -> str:
-    return ", ".join(map(_code, names))
+    return f"## {option.name}\n\n{text}\n\n- Type: {_type(option)}"
 
 
 def _split(option: Option) -> tuple[str, str]:
@@ -155,14 +166,14 @@ def _code(text: str | None) -> str:
 
 
 def errors_page() -> str:
-    """The tree, and what each error means on the two surfaces."""
-    tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1]
-    rows = ["| Error | Meaning | HTTP status | Exit code |", "| --- | --- | --: | --: |"]
+    """A row an error: its meaning, its HTTP status and its exit code."""
+    rows = ["| Error | Below | Meaning | HTTP | Exit |", "| --- | --- | --- | --: | --: |"]
     for kind in _errors():
         meaning = inspect.cleandoc(kind.__doc__ or "").split("\n\n", maxsplit=1)[0]
         codes = codes_of(kind)
         both = f"{codes.http_status} | {codes.exit_code}"
-        rows.append(f"| `{kind.__name__}` | {' '.join(meaning.split())} | {both} |")
+        above = "" if kind is ToolscriptError else _code(kind.__mro__[1].__name__)
+        rows.append(f"| `{kind.__name__}` | {above} | {' '.join(meaning.split())} | {both} |")
     others = (
         "Other exit codes: 0 is success, also for a search that found nothing; 2 is also a command "
         "line that cannot be understood, or names a file that is not there; "
@@ -172,13 +183,13 @@ def errors_page() -> str:
     intro = (
         "Everything that toolscript raises on purpose is a `ToolscriptError` from "
         "`toolscript.errors`. Its message says what is wrong, which value was seen and what to "
-        "do. [Troubleshooting](../guides/troubleshooting.md) goes through the common ones."
+        "do. [Troubleshooting](../guides/troubleshooting.md) goes through the common ones. The "
+        "table has each error's HTTP status, and the exit code of a command."
     )
     parts = [
         "# Errors",
         NOTE,
         _wrapped(intro),
-        f"```text\n{inspect.cleandoc(tree)}\n```",
         "\n".join(rows),
         _wrapped(others),
     ]
