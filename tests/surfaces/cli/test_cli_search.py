@@ -259,20 +259,6 @@ def test_no_configuration(cli: Cli) -> None:
 
 
 @pytest.mark.requirement("config:file")
-def test_a_configuration_that_is_not_there(cli: Cli) -> None:
-    said = line(cli, "search", "a", "--config", "nowhere.json")
-    assert said.startswith("configuration file nowhere.json does not exist")
-
-
-@pytest.mark.requirement("config:file")
-def test_a_configuration_that_is_not_json(cli: Cli) -> None:
-    """config:file: line and column."""
-    path = cli.home / ".toolscript.json"
-    path.write_text('{"mcpServers": {\n  "a": {,}\n}}\n', "utf-8")
-    assert line(cli, "search", "a").startswith(f"{path} is not valid JSON: line 2, column 9: ")
-
-
-@pytest.mark.requirement("config:file")
 def test_a_mistake_disables_that_server_only(cli: Cli, scripted: Scripted) -> None:
     """config:file: list-servers says so; the others are searched."""
     cli.env = FUZZY

@@ -134,37 +134,6 @@ def test_a_wrong_token_opens_no_door_of_the_protocol(guarded: Cli, path: str) ->
         assert fetch(url, path, method="POST", headers=headers, body=body)[0] == 401
 
 
-@pytest.mark.requirement("http:others")
-@pytest.mark.parametrize("module", ["/runtime/tools.ts", "/runtime/tools.py"])
-def test_a_token_of_one_server_gets_no_types_of_another(guarded: Cli, module: str) -> None:
-    """http:others: neither in a module nor by asking for one."""
-    token = made(guarded, "--server", "files")
-    status, text = ask(guarded, module, token)
-    assert status == 200
-    assert "files__read_file" in text
-    assert "mail" not in text
-    for name in ("mail", "mail__send_mail"):
-        status, value = ask(guarded, f"{module}?filter={name}", token)
-        assert (status, value["type"]) == (404, "UnknownNameError")
-        assert "mail" not in value["error"].partition(";")[2]
-
-
-@pytest.mark.requirement("http:others")
-def test_a_token_of_one_server_is_told_no_figures_of_another(guarded: Cli) -> None:
-    stats = ask(guarded, "/search/stats", made(guarded, "--server", "files"))[1]
-    assert stats["toolsIndexed"] == 2
-    assert stats.keys() == {"toolsIndexed", "model", "modelLoaded", "device", "signals", "degraded"}
-    assert ask(guarded, "/search/stats", made(guarded))[1]["toolsIndexed"] == 3
-
-
-def test_a_token_of_one_tool(guarded: Cli) -> None:
-    token = made(guarded, "--tool", "files__read_*")
-    listed = ask(guarded, "/tools", token)[1]["tools"]
-    assert [each["toolId"] for each in listed] == ["files__read_file"]
-    assert ask(guarded, "/search?q=wipe&threshold=0.9", token)[1]["results"] == []
-    assert ask(guarded, "/servers", token)[1]["servers"][0]["tools"] == 1
-
-
 def test_a_token_that_is_revoked_counts_no_more(guarded: Cli) -> None:
     """http:others: at once."""
     first, second = made(guarded, "--name", "ana"), made(guarded, "--name", "bo")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
-from mcp.client.stdio import stdio_client
-from tests.support import FUZZY, Cli, Scripted, fetch, post, tool
-from tests.surfaces.mcp.test_mcp import MODES, WAYS, Mode, gateway, parameters, talk
+from tests.support import Scripted, fetch, post, tool
+from tests.surfaces.mcp.test_mcp import MODES, Mode, gateway, talk
 
 NAMES = [f"open_{kind}_{number}" for kind in ("issue", "branch", "page") for number in range(10)]
 QUERY = "open an issue"
@@ -60,16 +59,6 @@ async def check_search(client: Client) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_model_gets_ten_lines_over_http(url: str, mode: Mode) -> None:
     talk(f"{url}/mcp", check_search, mode)
-
-
-@pytest.mark.requirement("mcp:search_tools")
-@WAYS
-def test_a_model_gets_ten_lines_over_stdio(
-    cli: Cli, scripted: Scripted, way: tuple[str, ...]
-) -> None:
-    cli.env = FUZZY
-    cli.configure(s=scripted(*(tool(name, f"Opens the {name}") for name in NAMES)))
-    talk(stdio_client(parameters(cli, *way)), check_search)
 
 
 @pytest.mark.requirement("mcp:search_tools")
