@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.servers.oidc import Provider, oidc_provider
-from tests.support import ROOT, Cli, Scripted, in_database, kill_all, processes, stop_all, until
+from tests.support import ROOT, Cli, Scripted, in_database, kill_all, processes, until
 
 
 @pytest.fixture(scope="session")
@@ -62,8 +62,8 @@ def cli(tmp_path: Path, no_process_left: None, storage: dict[str, str]) -> Gener
     home = tmp_path / "home"
     home.mkdir()
     cli = Cli(home, storage=storage)
-    yield cli
-    stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
+    with cli:
+        yield cli
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from anyio.from_thread import start_blocking_portal
@@ -290,6 +290,14 @@ class Cli:
     """The variables that name a shared database; none where everything is in files."""
     patience_s: float = PATIENCE_S
     """How long a command may take."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops its gateways, which leave no process."""
+        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in self.records)
+        until(lambda: not processes(str(self.home)), "no process is left", 15)
 
     def __call__(
         self,

@@ -1,6 +1,5 @@
 """A client waits ten minutes for a task, whose server is started again meanwhile."""
 
-import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +14,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
 from tests.endurance.effort import Effort
-from tests.support import FUZZY, PATIENCE_S, Cli, kill_all, stop_all, until
+from tests.support import FUZZY, PATIENCE_S, Cli, kill_all, until
 from tests.surfaces.mcp.test_mcp import MODES, Mode, parameters
 from tests.surfaces.mcp.test_tasks import entry, lines
 
@@ -29,10 +28,8 @@ def configured(home: Path) -> Generator[Cli]:
     home.mkdir(exist_ok=True)
     cli = Cli(home, FUZZY | {"TOOLSCRIPT_PORT": "0"})
     cli.configure(tasks=entry(home / "state"))
-    try:
+    with cli:
         yield cli
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def kill_gateway(cli: Cli) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.support import Cli, Scripted, date_pins, processes, stop_all, tool
+from tests.support import Cli, Scripted, date_pins, tool
 
 LONG_AGO = "2026-01-02T03:04:05+00:00"
 WRITE = "Write a note with a title and a text into the notebook of the user."
@@ -28,9 +28,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     shutil.rmtree(snapshots)
     cli.configure(aaa=scripted(*COPIES), notes=notes)
     cli.start_gateway()
-    yield cli
-    stop_all([cli.record()["pid"]])
-    assert not processes(str(home))
+    with cli:
+        yield cli
 
 
 @pytest.mark.parametrize(

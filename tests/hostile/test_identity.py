@@ -1,12 +1,11 @@
 """M10: a tool that is named like another one is neither taken for it nor ranked before it."""
 
-import json
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from tests.support import FUZZY, Cli, Scripted, fetch, post, stop_all, tool
+from tests.support import FUZZY, Cli, Scripted, fetch, post, tool
 from toolscript.retrieval.engine import SearchEngine
 from toolscript.retrieval.profiles import search_profile
 from toolscript.surfaces.mcp.meta_tools import meta_tools
@@ -115,11 +114,9 @@ def cli(tmp_path: Path, scripted: Scripted) -> Generator[Cli]:
     names = [*DECEPTIVE, "\u043f\u043e\u0438\u0441\u043a", "search_tools", "send_mail"]
     cli = Cli(tmp_path, FUZZY)
     cli.configure(odd=scripted(*(tool(name, "Send an e-mail") for name in names)))
-    try:
+    with cli:
         cli.start_gateway()
         yield cli
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def test_m10_doors_leave_out_deceptive_names_and_mark_unusual_ones(cli: Cli) -> None:

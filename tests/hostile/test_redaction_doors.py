@@ -12,7 +12,7 @@ import pytest
 
 from tests.hostile.redaction_corpus import WORD, leaked, spellings
 from tests.postgres_server import content_of
-from tests.support import FUZZY, Cli, Scripted, fetch, in_database, post, stop_all, tool, until
+from tests.support import FUZZY, Cli, Scripted, fetch, in_database, post, tool, until
 from toolscript.gateway.base import LAST_WORDS
 from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.text.redaction import MAX_CHARS, redact
@@ -80,11 +80,9 @@ def telling_gateway(home: Path, storage: Mapping[str, str]) -> Generator[Cli]:
             wrong={"command": "x", "args": f"--token {WORD}"},
             gone={"command": f"/no/{WORD}", "env": {"FLAVOUR": WORD}},
         )
-        try:
+        with cli:
             cli.start_gateway()
             yield cli
-        finally:
-            stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def servers(url: str, **headers: str) -> dict[str, dict[str, Any]]:

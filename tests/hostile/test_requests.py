@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, post, stop_all
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, post
 
 JSON = {"Content-Type": "application/json"}
 
@@ -22,10 +22,8 @@ def url(home: Path) -> Generator[str]:
     """A gateway of one server, without a token."""
     cli = Cli(home, FUZZY)
     cli.configure(files=Scripted(home)(READ_FILE, calls=str(home / "calls")))
-    try:
+    with cli:
         yield cli.start_gateway()
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def rpc(url: str, method: str, params: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Requests that are too large or too many: rows M4 and M5."""
 
 import contextlib
-import json
 import resource
 import socket
 from collections.abc import Generator
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support import FEW_DESCRIPTORS, FUZZY, READ_FILE, Cli, Scripted, fetch, stop_all, until
+from tests.support import FEW_DESCRIPTORS, FUZZY, READ_FILE, Cli, Scripted, fetch, until
 
 MIB = 1024 * 1024
 POST_JSON = (
@@ -26,10 +25,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     home = tmp_path_factory.mktemp("bounds")
     cli = Cli(home, FUZZY)
     cli.configure(files=Scripted(home)(READ_FILE))
-    try:
+    with cli:
         yield cli.start_gateway()
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support import Cli, fetch, stop_all, until
+from tests.support import Cli, fetch, until
 
 OWN_PASSAGES = 4
 """Passages of the skill of the product, which is served with others."""
@@ -52,7 +52,5 @@ def serving(cli: Cli) -> Generator[str]:
     """A gateway that has indexed its skills; its URL."""
     url = cli.start_gateway()
     until(lambda: fetch(url, "/skills")[1]["ready"], "the skills are indexed")
-    try:
+    with cli:
         yield url
-    finally:
-        stop_all([cli.record()["pid"]])

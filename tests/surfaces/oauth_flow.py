@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, stop_all, tool
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool
 from tests.surfaces.web.browser import Answer, Browser
 
 CALLBACK = "https://app.example/callback"
@@ -148,11 +148,9 @@ def oauth_gateway(home: Path, issuer: Any = None, **env: str) -> Generator[Flow]
     written["profiles"] = {"reader": ["files"], "mailer": ["mail"]}
     path.write_text(json.dumps(written | ({"issuer": issuer} if issuer else {})), "utf-8")
     url = cli.start_gateway("--oauth")
-    try:
+    with cli:
         flow = Flow(cli, url, Browser(url).log_in(cli), Browser(url))
         status, registered = flow.register()
         assert status == 201, registered
         flow.client_id = registered["client_id"]
         yield flow
-    finally:
-        stop_all(json.loads(file.read_text("utf-8"))["pid"] for file in cli.records)

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from tests.support import FUZZY, Cli, Scripted, fetch, stop_all, tool, until
+from tests.support import FUZZY, Cli, Scripted, fetch, tool, until
 from tests.surfaces.web.browser import Browser
 
 TOOLS = (
@@ -26,10 +26,8 @@ GUESSED = {
 def cli(scripted: Scripted) -> Generator[Cli]:
     cli = Cli(scripted.directory, FUZZY)
     cli.configure(s=scripted(*TOOLS))
-    try:
+    with cli:
         yield cli
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def classes(url: str) -> dict[str, tuple[str, str]]:

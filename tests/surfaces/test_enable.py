@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.stdio_sessions import session
-from tests.support import FUZZY, Cli, Scripted, create_token, fetch, stop_all, tool, until
+from tests.support import FUZZY, Cli, Scripted, create_token, fetch, tool, until
 from tests.surfaces.sights import SIGHTS, Visitor, call
 
 TOOLS = {"aardvark": ("northward", "southward"), "beetle": ("eastward",)}
@@ -35,8 +35,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Visitor]:
             for name, tools in TOOLS.items()
         }
     )
-    yield Visitor(cli, cli.start_gateway())
-    stop_all(json.loads(record.read_text("utf-8"))["pid"] for record in cli.records)
+    with cli:
+        yield Visitor(cli, cli.start_gateway())
 
 
 @pytest.mark.requirement("config:switches")

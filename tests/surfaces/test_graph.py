@@ -11,19 +11,7 @@ import pytest
 from mcp import types
 from mcp.client import Client
 from tests.postgres_server import content_of
-from tests.support import (
-    FUZZY,
-    PATIENCE_S,
-    Cli,
-    Scripted,
-    create_token,
-    fetch,
-    post,
-    processes,
-    stop_all,
-    tool,
-    until,
-)
+from tests.support import FUZZY, PATIENCE_S, Cli, Scripted, create_token, fetch, post, tool, until
 
 HABIT = ("open_note", "write_note", "close_note")
 IDS = [f"notes__{name}" for name in HABIT]
@@ -48,9 +36,8 @@ def place(tmp_path: Path, storage: dict[str, str]) -> Generator[Cli]:
     """A gateway that has learned nothing yet."""
     cli = Cli(tmp_path, FUZZY, storage)
     cli.configure(**servers(tmp_path))
-    yield cli
-    stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
-    assert not processes(str(tmp_path))
+    with cli:
+        yield cli
 
 
 def session(url: str, *tools: str) -> None:

@@ -29,7 +29,6 @@ from tests.support import (
     create_token,
     fetch,
     in_database,
-    stop_all,
     tool,
     until,
 )
@@ -181,7 +180,7 @@ def serving(
     }
     (home / ".toolscript.json").write_text(json.dumps(document), "utf-8")
     tokens: dict[tuple[str, str | None], str] = {}
-    try:
+    with cli:
         url = cli.start_gateway()
         for profile, decision in itertools.product(profiles, TOKENS):
             words = ("--permission", f"*={decision}") if decision else ()
@@ -190,8 +189,6 @@ def serving(
         owner = _bearer(tokens["none", None])
         until(lambda: fetch(url, "/health", headers=owner)[1]["tools"], "tools")
         yield Place(cli, url, calls, tokens)
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def _bearer(token: str) -> dict[str, str]:

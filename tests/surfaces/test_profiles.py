@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.skills.sample import put
 from tests.stdio_sessions import session
-from tests.support import FUZZY, Cli, Scripted, create_token, fetch, stop_all, tool, until
+from tests.support import FUZZY, Cli, Scripted, create_token, fetch, tool, until
 from tests.surfaces.sights import SIGHTS, Visitor, call
 
 TOOLS = {"aardvark": ("northward", "southward"), "beetle": ("eastward",), "crane": ("westward",)}
@@ -41,8 +41,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Visitor]:
     path.write_text(json.dumps({"mcpServers": servers, "profiles": PROFILES}), "utf-8")
     put(home / ".agents" / "skills")
     url = cli.start_gateway()
-    yield Visitor(cli, url, token=cli.record()["key"])
-    stop_all(json.loads(record.read_text("utf-8"))["pid"] for record in cli.records)
+    with cli:
+        yield Visitor(cli, url, token=cli.record()["key"])
 
 
 def under(place: Visitor, profile: str, token: str = "") -> Visitor:

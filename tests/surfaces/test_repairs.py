@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
-from tests.support import FUZZY, Cli, Scripted, create_token, fetch, post, stop_all, tool, until
+from tests.support import FUZZY, Cli, Scripted, create_token, fetch, post, tool, until
 from tests.surfaces.doors import CALLED, DOORS, Visit
 from tests.surfaces.mcp.test_mcp import MODES, Mode, said, talk
 from tests.surfaces.web.browser import Browser
@@ -80,11 +80,9 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
     place = Place(Scripted(tmp_path_factory.mktemp("repairs")))
-    try:
+    with place.cli:
         until(lambda: "s__add_note" in place.ids(), "the tool is listed")
         yield place
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in place.cli.records)
 
 
 @pytest.fixture(scope="module")

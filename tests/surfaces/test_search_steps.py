@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, stop_all, tool
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, tool
 
 from toolscript.config.settings import OPTION
 
@@ -25,11 +25,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     home: Path = tmp_path_factory.mktemp("steps")
     cli = Cli(home, {"TOOLSCRIPT_SEARCH_STEPS": "none", "TOOLSCRIPT_SEARCH_MODEL": "bundled"})
     cli.configure(s=Scripted(home)(*TOOLS))
-    try:
+    with cli:
         cli.start_gateway()
         yield cli
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def formula(hit: dict[str, Any]) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, stop_all, tool
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool
 
 LONG = tool("x" * 90, "Polishes the silver spoons of the house")
 
@@ -17,12 +17,10 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     scripted = Scripted(home)
     copies = [tool(f"read_file_{n}", READ_FILE["description"]) for n in range(4)]
     cli.configure(files=scripted(READ_FILE, *copies), mail=scripted(SEND_MAIL, LONG))
-    try:
+    with cli:
         cli.start_gateway()
         cli("search", "wait until it is ready")
         yield cli
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def told(cli: Cli, prompt: Any, *arguments: str, **more: Any) -> str:

@@ -11,7 +11,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.support import HELPERS, Cli, fetch, stop_all
+from tests.support import HELPERS, Cli, fetch
 
 from toolscript.config.locations import key_of
 
@@ -40,7 +40,7 @@ def test_former_data_counts_and_names_its_leftovers(former: Cli) -> None:
     vectors = next(former.home.rglob("embeddings-*.json"))
     before = json.loads(vectors.read_bytes())["embeddings"]
     url = former.start_gateway()
-    try:
+    with former:
         tools = {each["toolId"] for each in former.json("list-tools")["tools"]}
         assert tools == {"notes__read_note", "notes__write_note"}
         [held] = former.json("review")["held"]
@@ -66,5 +66,3 @@ def test_former_data_counts_and_names_its_leftovers(former: Cli) -> None:
         for each in folders:
             shutil.rmtree(each)
         assert "former data" not in former("doctor").stdout
-    finally:
-        stop_all([former.record()["pid"]])

@@ -7,7 +7,7 @@ import pytest
 from tests import launcher
 from tests.servers.documents import document_server
 from tests.servers.logins import login_under_way, visit
-from tests.support import FUZZY, READ_FILE, ROOT, Cli, Scripted, fetch, stop_all, until
+from tests.support import FUZZY, READ_FILE, ROOT, Cli, Scripted, fetch, until
 from tests.surfaces.oauth_flow import led
 from tests.surfaces.web.browser import Browser
 
@@ -55,7 +55,7 @@ def test_a_login_uses_it_instead_of_a_registration(public: Cli, tmp_path: Path) 
     ):
         until(lambda: server.records, "the gateway listens")
         url = server.record()["url"]
-        try:
+        with server:
             owner = Browser(url).log_in(server)
             public.env["TOOLSCRIPT_PUBLIC_URL"] = documents.url
             public.configure(tracker={"url": f"{url}/mcp"})
@@ -73,5 +73,3 @@ def test_a_login_uses_it_instead_of_a_registration(public: Cli, tmp_path: Path) 
                 assert process.wait(30) == 0
             [token] = server.json("token", "list")["tokens"]
             assert token["name"] == f"toolscript ({documents.url.removeprefix('https://')})"
-        finally:
-            stop_all([server.record()["pid"]])

@@ -8,25 +8,12 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support import (
-    FUZZY,
-    PATIENCE_S,
-    READ_FILE,
-    SEND_MAIL,
-    Cli,
-    Scripted,
-    fetch,
-    processes,
-    stop_all,
-    tool,
-    until,
-)
+from tests.support import FUZZY, PATIENCE_S, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool, until
 
 BAD_NAME = tool("evil\x1b[31m", "x")
 
@@ -58,11 +45,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[Gateway]:
     mail = scripted(SEND_MAIL, BAD_NAME, env={"TOKEN": "a-long-secret"})
     cli.configure(files=scripted(READ_FILE, tool("move_file", "Move a file")), mail=mail)
     url = cli.start_gateway()
-    try:
+    with cli:
         yield Gateway(url)
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 # /search
@@ -207,17 +191,6 @@ def raw(url: str, request_line: bytes) -> tuple[int, bytes]:
                 received += data
     words = received.split(None, 2)
     return (int(words[1]) if len(words) > 1 else 0), received
-
-
-def test_many_searches_at_once(gateway: Gateway) -> None:
-    """http:search: each gets its own answer."""
-    asked = ["send_mail", "read_file", "move_file"] * 30
-
-    def first(query: str) -> str:
-        return gateway.get("/search", q=query)["results"][0]["toolName"]
-
-    with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(first, asked)) == asked
 
 
 # The other paths

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support import FUZZY, Cli, Scripted, fetch, post, processes, stop_all, tool, until
+from tests.support import FUZZY, Cli, Scripted, fetch, post, tool, until
 
 RESULT: dict[str, Any] = {
     "content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}],
@@ -39,11 +39,8 @@ def url(home: Path) -> Generator[str]:
         cancels=str(home / "cancels"),
     )
     cli.configure(s=server)
-    try:
+    with cli:
         yield cli.start_gateway()
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 @pytest.mark.requirement("http:others")

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.skills.sample import put
-from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, processes, stop_all
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post
 
 from toolscript.surfaces.http.openapi import PATH, describe
 from toolscript.surfaces.http.routes import every_endpoint
@@ -28,9 +28,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     put(home / ".agents" / "skills")
     url = cli.start_gateway()
     assert post(url, "/skills/update", {})[0] == 200
-    yield cli
-    stop_all([cli.record()["pid"]])
-    assert not processes(str(home))
+    with cli:
+        yield cli
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.compilers import DENO, OFFLINE, deno_check, node, pyright, tsc
 from tests.docs.pages import DOCS, fences
-from tests.support import FUZZY, Cli, Scripted, fetch, processes, stop_all, tool
+from tests.support import FUZZY, Cli, Scripted, fetch, tool
 
 GUIDE = DOCS / "guides" / "typed-clients.md"
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -43,11 +43,8 @@ def url(home: Path) -> Generator[str]:
         },
     )
     cli.configure(odd=odd, two=scripted(tool("echo", "Says it again")), none=scripted())
-    try:
+    with cli:
         yield cli.start_gateway()
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 def ask(url: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:

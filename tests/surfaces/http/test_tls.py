@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.servers.certificates import Pair, key_bytes, make_pair
 from tests.stdio_sessions import session
-from tests.support import FUZZY, READ_FILE, Cli, Scripted, stop_all, tool
+from tests.support import FUZZY, READ_FILE, Cli, Scripted, tool
 
 from toolscript.config.settings import load_settings
 from toolscript.errors import ConfigError
@@ -29,10 +29,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, str, 
     cli = Cli(home, {**FUZZY, "TOOLSCRIPT_PUBLIC_URL": f"{PUBLIC}/"})
     cli.configure(files=Scripted(home)(READ_FILE, tool("count")))
     url = cli.start_gateway("--tls-cert", str(pair.file), "--tls-key", str(pair.key))
-    try:
+    with cli:
         yield cli, url, issuer.file
-    finally:
-        stop_all([cli.record()["pid"]])
 
 
 @pytest.mark.requirement("http:tls")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.clients.driver import EVERY, HEARING, INSPECTOR, LISTENING, Client, Listening
 from tests.docs.pages import ROOT, fences
-from tests.support import Cli, Scripted, stop_all, tool, until
+from tests.support import Cli, Scripted, tool, until
 
 pytestmark = pytest.mark.servers
 SOON_S = 10.0
@@ -66,10 +66,8 @@ def gateway(
     }
     cli = Cli(home)
     cli.configure(**servers)
-    try:
+    with cli:
         yield Gateway(cli, cli.start_gateway(), servers, tools, notes)
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
 
 
 def said(result: dict[str, Any]) -> Any:

@@ -30,7 +30,6 @@ from tests.support import (
     fetch,
     post,
     processes,
-    stop_all,
     tool,
     until,
 )
@@ -64,11 +63,8 @@ def gateway(home: Path, **servers: Any) -> Generator[str]:
     """A gateway over these servers; its URL."""
     cli = Cli(home, FUZZY)
     cli.configure(**servers)
-    try:
+    with cli:
         yield cli.start_gateway()
-    finally:
-        stop_all(json.loads(path.read_text("utf-8"))["pid"] for path in cli.records)
-        assert not processes(str(home))
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,6 @@ from tests.support import (
     child_processes,
     create_token,
     fetch,
-    processes,
-    stop_all,
     tool,
     until,
 )
@@ -58,9 +56,8 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     done = cli("gateway", "start", "--port", "0", "--scripts")
     assert cli.record()["scripts"]
     assert done.returncode == 0, done.stderr
-    yield cli
-    stop_all([cli.record()["pid"]])
-    assert not processes(str(home))
+    with cli:
+        yield cli
 
 
 @pytest.fixture
@@ -238,7 +235,7 @@ def test_exec_runs_a_file_in_python_by_the_gateway(cli: Cli) -> None:
 def test_scripts_are_off_unless_turned_on(tmp_path: Path) -> None:
     cli = Cli(tmp_path, FUZZY)
     cli.configure(s=Scripted(tmp_path)(tool("echo")))
-    try:
+    with cli:
         url = cli.start_gateway()
         said = (
             "scripts are off here; the user turns them on with: toolscript gateway start --scripts"
@@ -252,8 +249,6 @@ def test_scripts_are_off_unless_turned_on(tmp_path: Path) -> None:
             assert said in done.content[0].text  # type: ignore[union-attr]
 
         talk(f"{url}/mcp/search", work)
-    finally:
-        stop_all([cli.record()["pid"]])
 
 
 def test_a_gateway_without_the_extra_says_so_at_its_start(tmp_path: Path) -> None:

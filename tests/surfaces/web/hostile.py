@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support import FUZZY, Cli, processes, stop_all, write_config
+from tests.support import FUZZY, Cli, write_config
 
 from toolscript.testing import scripted_server as module
 
@@ -121,8 +121,5 @@ def hostile_gateway(home: Path) -> Generator[tuple[Cli, str]]:
         servers[name] = {"command": "sh", "args": ["-c", 'echo "$0" >&2; exit 1', name]}
     write_config(home / ".toolscript.json", servers)
     url = cli.start_gateway()
-    try:
+    with cli:
         yield cli, url
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))

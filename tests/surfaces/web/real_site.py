@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support import READ_FILE, Cli, Scripted, fetch, processes, stop_all, tool, until
+from tests.support import READ_FILE, Cli, Scripted, fetch, tool, until
 from tests.surfaces.web.browser import Browser
 from tests.surfaces.web.chromium import Chromium
 
@@ -116,7 +116,7 @@ def real_site(engine: Any, home: Path, entries: Mapping[str, Any]) -> Generator[
         (home / "skills" / name / "SKILL.md").write_text(front + text)
     _done(cli, "skills", "add", str(home / "skills"))
     url = cli.start_gateway()
-    try:
+    with cli:
         chromium = Chromium(engine, url)
         chromium.log_in(_done(cli, "gateway", "page", "--print").strip())
         site = RealSite(cli, Browser(url).log_in(cli), chromium, home)
@@ -131,9 +131,6 @@ def real_site(engine: Any, home: Path, entries: Mapping[str, Any]) -> Generator[
             finally:
                 site.visitor.send(f"{PAGE}/review", call=call["id"], answer="no")
                 waiting.result()
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 def _own_copies(entries: Mapping[str, Any], home: Path) -> dict[str, Any]:

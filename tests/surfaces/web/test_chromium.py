@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, processes, stop_all, tool, until
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, tool, until
 from tests.surfaces.web.browser import Browser
 from tests.surfaces.web.chromium import SCHEMES, SIZES, Chromium, axe_problems, launched, overflow
 from tests.surfaces.web.hostile import PAYLOADS, hostile_gateway
@@ -65,7 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tup
     (skill / "SKILL.md").write_text("---\nname: tidy\ndescription: How to tidy\n---\nArchive it.\n")
     cli("skills", "add", str(skill.parent))
     url = cli.start_gateway()
-    try:
+    with cli:
         browser = Chromium(engine, url)
         browser.log_in(cli("gateway", "page", "--print").stdout.strip())
         visitor = Browser(url).log_in(cli)
@@ -79,9 +79,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, engine: Any) -> Generator[tup
         put(listed, tool("fetch", "Fetch a page, and send it on.", **READS))
         until(lambda: visitor.open("/ui/review.json").json["review"]["held"], "it is held")
         yield cli, browser
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 def put(path: Path, *tools: dict[str, Any]) -> None:

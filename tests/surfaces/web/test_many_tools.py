@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.support import FUZZY, Cli, Scripted, processes, stop_all, until
+from tests.support import FUZZY, Cli, Scripted, until
 from tests.surfaces.web.browser import Browser
 from tests.surfaces.web.chromium import SIZES, Chromium, launched, overflow
 from tests.surfaces.web.real_site import put
@@ -95,12 +95,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Brows
         entries[f"from-{start}"] = scripted(tools_file=str(listed))
     cli.configure(**entries)
     browser = Browser(cli.start_gateway()).log_in(cli)
-    try:
+    with cli:
         until(lambda: browser.open("/ui/search.json").json["tools"] > COUNT * 0.9, "most are taken")
         yield cli, browser
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 @pytest.fixture(scope="module")

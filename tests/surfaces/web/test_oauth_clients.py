@@ -23,7 +23,7 @@ from tests.compilers import NODE
 from tests.servers.certificates import make_pair
 from tests.servers.documents import Documents, document_server
 from tests.servers.in_thread import serve_in_thread
-from tests.support import FUZZY, PATIENCE_S, READ_FILE, ROOT, Cli, Scripted, stop_all, until
+from tests.support import FUZZY, PATIENCE_S, READ_FILE, ROOT, Cli, Scripted, until
 from tests.surfaces.web.chromium import Chromium, axe_problems, launched, overflow
 
 GATEWAY = ROOT / "tests" / "servers" / "oauth_gateway.py"
@@ -127,12 +127,10 @@ def site(
     env = cli.environment({"TOOLSCRIPT_OAUTH": "true", "TOOLSCRIPT_PORT": "0"})
     with launcher.helper(GATEWAY, str(documents.certificate), env=env):
         until(lambda: cli.records, "the gateway listens")
-        try:
+        with cli:
             browser = Chromium(engine, cli.record()["url"])
             browser.log_in(cli("gateway", "page", "--print").stdout.strip())
             yield cli, browser
-        finally:
-            stop_all([cli.record()["pid"]])
 
 
 def consent(browser: Chromium, client: Program, url: str, *, answer: str = "Allow") -> str:
@@ -253,28 +251,21 @@ def test_it_logs_in_over_https_at_the_public_address(tmp_path: Path, engine: Any
     cli = Cli(tmp_path, {**FUZZY, "TOOLSCRIPT_PUBLIC_URL": public})
     cli.configure(files=Scripted(tmp_path)(READ_FILE))
     url = cli.start_gateway("--oauth")
-    try:
-        with https_proxy(tmp_path, port, url.removeprefix("http://")) as certificate:
-            link = cli("gateway", "page", "--print").stdout.strip()
-            assert link.startswith(f"{public}/ui/enter?code=")
-            context = engine.new_context(ignore_https_errors=True)
-            page: Page = context.new_page()
-            page.goto(link)
-            [cookie] = context.cookies()
-            assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (
-                True,
-                True,
-                "Strict",
-            )
-            env = {"SSL_CERT_FILE": str(certificate), "NODE_EXTRA_CA_CERTS": str(certificate)}
-            for name in CLIENTS:
-                with program(name, f"{public}/mcp", tmp_path, env) as client:
-                    page.goto(client.says()["authorize"])
-                    page.get_by_role("button", name="Allow").click()
-                    expect(page).to_have_url(re.compile(r"/callback\?"))
-                    until(lambda client=client: client.visits, "the browser comes back")
-                    assert f"iss=https%3A%2F%2Flocalhost%3A{port}" in client.visits[0]
-                    assert set(client.says(client.visits[0])["tools"]) >= TOOLS
-            context.close()
-    finally:
-        stop_all([cli.record()["pid"]])
+    with cli, https_proxy(tmp_path, port, url.removeprefix("http://")) as certificate:
+        link = cli("gateway", "page", "--print").stdout.strip()
+        assert link.startswith(f"{public}/ui/enter?code=")
+        context = engine.new_context(ignore_https_errors=True)
+        page: Page = context.new_page()
+        page.goto(link)
+        [cookie] = context.cookies()
+        assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Strict")
+        env = {"SSL_CERT_FILE": str(certificate), "NODE_EXTRA_CA_CERTS": str(certificate)}
+        for name in CLIENTS:
+            with program(name, f"{public}/mcp", tmp_path, env) as client:
+                page.goto(client.says()["authorize"])
+                page.get_by_role("button", name="Allow").click()
+                expect(page).to_have_url(re.compile(r"/callback\?"))
+                until(lambda client=client: client.visits, "the browser comes back")
+                assert f"iss=https%3A%2F%2Flocalhost%3A{port}" in client.visits[0]
+                assert set(client.says(client.visits[0])["tools"]) >= TOOLS
+        context.close()

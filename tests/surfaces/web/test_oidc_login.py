@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.clients.driver import PACKAGES, PROGRAMS
 from tests.compilers import NODE
 from tests.servers.oidc import CLIENT, PEOPLE, SECRET
-from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, stop_all, until
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, until
 from tests.surfaces.web.chromium import Chromium, axe_problems, launched, overflow
 from tests.surfaces.web.test_oauth_clients import Program, program
 
@@ -66,10 +66,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Chrom
         path.write_text(json.dumps(written), "utf-8")
         done = cli("gateway", "start", "--oauth")
         assert done.returncode == 0, done.stderr
-        try:
+        with cli:
             yield cli, Chromium(engine, url)
-        finally:
-            stop_all([cli.record()["pid"]])
 
 
 def log_in(page: Page, name: str) -> None:

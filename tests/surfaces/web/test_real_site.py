@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.support import ROOT, Cli, processes, stop_all
+from tests.support import ROOT, Cli
 from tests.surfaces.web.browser import Browser
 from tests.surfaces.web.chromium import SCHEMES, SIZES, Chromium, axe_problems, launched, overflow
 from tests.surfaces.web.real_site import RealSite, real_site
@@ -64,11 +64,8 @@ def empty(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Generator[Ch
     """A gateway without servers."""
     cli = Cli(tmp_path_factory.mktemp("empty"))
     cli.configure()
-    try:
+    with cli:
         yield Chromium(engine, cli.start_gateway())
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(cli.home))
 
 
 @pytest.fixture(scope="module")

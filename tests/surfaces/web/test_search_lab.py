@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, processes, stop_all, tool
+from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, tool
 from tests.surfaces.web.browser import Browser, Element
 
 from toolscript.surfaces.http.search_answers import ToolHit
@@ -43,11 +43,8 @@ def laboratory(home: Path, storage: Mapping[str, str]) -> Generator[Browser]:
     }
     config.write_bytes(msgspec.json.encode(written))
     browser = Browser(cli.start_gateway())
-    try:
+    with cli:
         yield browser.log_in(cli)
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 def names(page: Element) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from tests.support import WRITES, Cli, Scripted, fetch, processes, stop_all, tool, until
+from tests.support import WRITES, Cli, Scripted, fetch, tool, until
 from tests.surfaces.web.browser import Browser
 
 READS = {"annotations": {"readOnlyHint": True}}
@@ -39,11 +39,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Cli, Brows
     )
     cli.configure(files=files)
     browser = Browser(cli.start_gateway())
-    try:
+    with cli:
         yield cli, browser.log_in(cli)
-    finally:
-        stop_all([cli.record()["pid"]])
-        assert not processes(str(home))
 
 
 @pytest.fixture
