@@ -21,7 +21,7 @@ from tests.support import (
     write_config,
 )
 from toolscript.bootstrap import Wiring
-from toolscript.errors import NotReadyError, QueryError, RangeError, UnknownNameError
+from toolscript.errors import NotReadyError, UnknownNameError
 from toolscript.types import EVERYTHING, Grant, SearchRequest
 
 OFFLINE = Wiring(start="needed")
@@ -199,28 +199,6 @@ def test_a_client_has_what_is_granted(known: Counted) -> None:
                 module(grant, "files", name)
         with pytest.raises(NotReadyError):
             module(Grant())
-
-
-@pytest.mark.requirement("search:limits")
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [
-        ({"text": " "}, QueryError),
-        ({"text": "x" * 9000}, QueryError),
-        ({"text": "x", "limit": 0}, RangeError),
-        ({"text": "x", "limit": 101}, RangeError),
-        ({"text": "x", "threshold": -0.1}, RangeError),
-        ({"text": "x", "threshold": 1.1}, RangeError),
-        ({"text": "x", "threshold": float("nan")}, RangeError),
-    ],
-)
-def test_what_is_out_of_range_is_refused(
-    known: Counted, asked: dict[str, Any], kind: type[Exception]
-) -> None:
-    with running(known.config, wiring=OFFLINE) as now:
-        now.settle()
-        with pytest.raises(kind):
-            now.search(**asked)
 
 
 @pytest.mark.requirement("upstream:isolation")
