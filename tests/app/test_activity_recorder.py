@@ -43,21 +43,19 @@ def forbid(file: ActivityLog) -> None:
     (file.path / "x").touch()
 
 
-def test_the_task_writes_batches_in_a_thread(file: Watched) -> None:
-    async def act() -> None:
-        recorder = ActivityRecorder(file)
-        with anyio.fail_after(PATIENCE_S):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(recorder.run)
-                for round_ in (1, 2):
-                    for _ in range(MAX_BATCH + 1):
-                        recorder.record(CALL)
-                    assert len(file.batches) == 2 * (round_ - 1), "no call waits for the disk"
-                    while len(file.batches) < 2 * round_:  # noqa: ASYNC110 - a file has no event
-                        await anyio.sleep(0.01)
-                tasks.cancel_scope.cancel()
-
-    anyio.run(act)
+@pytest.mark.anyio
+async def test_the_task_writes_batches_in_a_thread(file: Watched) -> None:
+    recorder = ActivityRecorder(file)
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(recorder.run)
+            for round_ in (1, 2):
+                for _ in range(MAX_BATCH + 1):
+                    recorder.record(CALL)
+                assert len(file.batches) == 2 * (round_ - 1), "no call waits for the disk"
+                while len(file.batches) < 2 * round_:  # noqa: ASYNC110 - a file has no event
+                    await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
     assert file.batches == [MAX_BATCH, 1] * 2
     assert threading.get_ident() not in file.threads
     assert len(file.read(ALL).calls) == 2 * (MAX_BATCH + 1)

@@ -235,7 +235,10 @@ def test_a_call_whose_caller_cannot_be_asked_waits_for_the_owner(
 @pytest.mark.parametrize(
     ("holder", "most"), [("owner", MAX_PENDING), ("t1", MAX_PENDING_OF_OTHERS)]
 )
-def test_no_holder_has_more_calls_wait_than_it_may(tmp_path: Path, holder: str, most: int) -> None:
+@pytest.mark.anyio
+async def test_no_holder_has_more_calls_wait_than_it_may(
+    tmp_path: Path, holder: str, most: int
+) -> None:
     """Those of one holder keep no other holder's from waiting."""
     asker = approvals(tmp_path)
 
@@ -244,18 +247,15 @@ def test_no_holder_has_more_calls_wait_than_it_may(tmp_path: Path, holder: str, 
             while len(asker.pending) < number:  # noqa: ASYNC110 - the same
                 await anyio.sleep(0.01)
 
-    async def scene() -> None:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(most):
-                tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", holder)
-            await wait(most)
-            with pytest.raises(DeniedError, match=f"{most} calls of this caller wait"):
-                await asker.ask(request(PUSH, SILENT_CALLER, holder=holder))
-            tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", "another holder")
-            await wait(most + 1)
-            tasks.cancel_scope.cancel()
-
-    anyio.run(scene)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(most):
+            tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", holder)
+        await wait(most)
+        with pytest.raises(DeniedError, match=f"{most} calls of this caller wait"):
+            await asker.ask(request(PUSH, SILENT_CALLER, holder=holder))
+        tasks.start_soon(is_allowed, asker, SILENT_CALLER, "", "another holder")
+        await wait(most + 1)
+        tasks.cancel_scope.cancel()
     assert asker.pending == []
 
 
@@ -342,28 +342,25 @@ EMPTY_INSIDE: list[Any] = [[{}] * 1000] * 100
         ({"a": "\N{RIGHT-TO-LEFT OVERRIDE}" * 301}, ["u202e", "(1 more characters)"]),
     ],
 )
-def test_what_is_not_all_shown_can_be_allowed_once(
+@pytest.mark.anyio
+async def test_what_is_not_all_shown_can_be_allowed_once(
     tmp_path: Path, arguments: dict[str, Any], shown: list[str]
 ) -> None:
     """A long value pushes none of the others out of sight, and the person knows of it."""
     asker = approvals(tmp_path)
-
-    async def scene() -> None:
-        async with anyio.create_task_group() as tasks:
-            call = request(PUSH, SILENT_CALLER, session="s", arguments=arguments)
-            tasks.start_soon(asker.ask, call)
-            with anyio.fail_after(30):
-                while not asker.pending:  # noqa: ASYNC110 - the same
-                    await anyio.sleep(0.01)
-            [waiting] = asker.pending
-            assert waiting.answers == ("once", "no")
-            assert all(each in waiting.arguments for each in shown)
-            assert len(waiting.arguments) < 6000
-            with pytest.raises(InputError, match="always does not count, since some of the arg"):
-                asker.answer(waiting.id, "always")
-            asker.answer(waiting.id, "once")
-
-    anyio.run(scene)
+    async with anyio.create_task_group() as tasks:
+        call = request(PUSH, SILENT_CALLER, session="s", arguments=arguments)
+        tasks.start_soon(asker.ask, call)
+        with anyio.fail_after(30):
+            while not asker.pending:  # noqa: ASYNC110 - the same
+                await anyio.sleep(0.01)
+        [waiting] = asker.pending
+        assert waiting.answers == ("once", "no")
+        assert all(each in waiting.arguments for each in shown)
+        assert len(waiting.arguments) < 6000
+        with pytest.raises(InputError, match="always does not count, since some of the arg"):
+            asker.answer(waiting.id, "always")
+        asker.answer(waiting.id, "once")
 
 
 @pytest.mark.parametrize(
@@ -397,12 +394,11 @@ def test_a_hidden_character_is_told_from_its_escape() -> None:
         "echo -----BEGIN PRIVATE KEY-----; rm -rf ~",
     ],
 )
-def test_the_question_shows_what_only_looks_like_a_secret(tmp_path: Path, command: str) -> None:
+@pytest.mark.anyio
+async def test_the_question_shows_what_only_looks_like_a_secret(
+    tmp_path: Path, command: str
+) -> None:
     """The caller has chosen it, who may want to hide what the tool does."""
     caller = Answering(accepting("once"))
-
-    async def ask() -> None:
-        await approvals(tmp_path).ask(request(PUSH, caller, arguments={"c": command}))
-
-    anyio.run(ask)
+    await approvals(tmp_path).ask(request(PUSH, caller, arguments={"c": command}))
     assert "rm -rf ~" in caller.asked[0]["message"]

@@ -301,13 +301,10 @@ def test_b3_the_calls_of_a_script_share_the_room_of_their_holder(size: tuple[int
     assert under_way.total == 0
 
 
-def test_a_script_that_is_cancelled_ends_at_once(scripts: Scripts) -> None:
+@pytest.mark.anyio
+async def test_a_script_that_is_cancelled_ends_at_once(scripts: Scripts) -> None:
     """Though it computes: a minute of patience would not do otherwise."""
-
-    async def work() -> None:
-        with sandbox(ScriptLimits(1, 600, 48)) as slow:
-            with anyio.move_on_after(0.5):
-                await slow.run("while True: pass", ALL, GRANTED, Door().functions)
-            assert (await slow.run("1 + 1", ALL, GRANTED, Door().functions)).texts == ["2"]
-
-    anyio.run(work)
+    with sandbox(ScriptLimits(1, 600, 48)) as slow:
+        with anyio.move_on_after(0.5):
+            await slow.run("while True: pass", ALL, GRANTED, Door().functions)
+        assert (await slow.run("1 + 1", ALL, GRANTED, Door().functions)).texts == ["2"]

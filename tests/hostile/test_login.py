@@ -91,7 +91,8 @@ def test_m12_processes_refresh_a_token_once_between_them(guarded: Cli, tmp_path:
     until(lambda: fetch(url, "/servers")[1]["servers"][0]["state"] == "ready", "it is ready, too")
 
 
-def test_m12_what_another_process_has_refreshed_is_taken_over(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_m12_what_another_process_has_refreshed_is_taken_over(tmp_path: Path) -> None:
     """upstream:transports: a refresh would fail here, since there is no server to ask."""
     spec = ServerSpec(name="s", transport="http", url="http://127.0.0.1:9/mcp")
     ours, theirs = Login(tmp_path, spec), Login(tmp_path, spec)
@@ -106,17 +107,14 @@ def test_m12_what_another_process_has_refreshed_is_taken_over(tmp_path: Path) ->
         shown.append((await anext(flow)).headers["authorization"])
         await flow.aclose()
 
-    async def scene() -> None:
-        await theirs.set_client_info(client)
-        await theirs.set_tokens(token("old"))
-        state = json.loads(theirs.path.read_bytes()) | {"expires_at": 1.0}
-        theirs.path.write_text(json.dumps(state), "utf-8")
-        async with anyio.create_task_group() as tasks, theirs.locked():
-            tasks.start_soon(ask)
-            await anyio.wait_all_tasks_blocked()
-            await theirs.set_tokens(token("new"))
-
-    anyio.run(scene)
+    await theirs.set_client_info(client)
+    await theirs.set_tokens(token("old"))
+    state = json.loads(theirs.path.read_bytes()) | {"expires_at": 1.0}
+    theirs.path.write_text(json.dumps(state), "utf-8")
+    async with anyio.create_task_group() as tasks, theirs.locked():
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        await theirs.set_tokens(token("new"))
     assert shown == ["Bearer new"]
 
 
@@ -237,22 +235,19 @@ async def _not_sent(url: str) -> None:
     raise AssertionError(url)
 
 
-def test_l18_logging_in_asks_no_private_address_for_a_public_server(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_l18_logging_in_asks_no_private_address_for_a_public_server(tmp_path: Path) -> None:
     """upstream:transports: what the server names is refused before it is asked."""
     spec = ServerSpec(name="rogue", transport="http", url="https://93.184.216.34/mcp")
     challenge = 'Bearer resource_metadata="https://169.254.169.254/latest/meta-data?x=1"'
-
-    async def ask() -> None:
-        request = httpx2.Request("POST", spec.url)
-        back = "http://127.0.0.1:1/callback"
-        login = Login(tmp_path, spec).interactive(back, _not_sent, _no_user)
-        flow = login.async_auth_flow(request)
-        assert await anext(flow) is request
-        refusal = httpx2.Response(401, headers={"WWW-Authenticate": challenge}, request=request)
-        with pytest.raises(OAuthFlowError, match=r"169\.254\.169\.254/latest/meta-data, which"):
-            await flow.asend(refusal)
-
-    anyio.run(ask)
+    request = httpx2.Request("POST", spec.url)
+    back = "http://127.0.0.1:1/callback"
+    login = Login(tmp_path, spec).interactive(back, _not_sent, _no_user)
+    flow = login.async_auth_flow(request)
+    assert await anext(flow) is request
+    refusal = httpx2.Response(401, headers={"WWW-Authenticate": challenge}, request=request)
+    with pytest.raises(OAuthFlowError, match=r"169\.254\.169\.254/latest/meta-data, which"):
+        await flow.asend(refusal)
 
 
 PUBLIC, PRIVATE, LOCAL = "https://93.184.216.34/mcp", "https://10.1.2.3/mcp", "https://127.0.0.1/m"

@@ -231,7 +231,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Generator[Client]:
         client.close()
 
 
-def test_m7_a_request_ends_with_its_holder() -> None:
+@pytest.mark.anyio
+async def test_m7_a_request_ends_with_its_holder() -> None:
     """Whatever it waits for."""
     admitted, statuses = {"ana"}, list[int]()
     revocations = RevocationWatcher(admitted.__contains__)
@@ -248,20 +249,17 @@ def test_m7_a_request_ends_with_its_holder() -> None:
     async def send(message: Message) -> None:
         statuses.extend(filter(None, [message.get("status")]))
 
-    async def scene() -> None:
-        guard = OriginGuard(
-            endless,
-            admit=lambda _: Access(EVERYTHING, "ana"),
-            revocations=revocations,
-            refusals=Refusals(),
-        )
-        headers = [(b"host", b"127.0.0.1")]
-        scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
-        with anyio.fail_after(10):
-            async with revocations.running(TaskMonitor()):
-                await guard(scope, receive, send)
-
-    anyio.run(scene)
+    guard = OriginGuard(
+        endless,
+        admit=lambda _: Access(EVERYTHING, "ana"),
+        revocations=revocations,
+        refusals=Refusals(),
+    )
+    headers = [(b"host", b"127.0.0.1")]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+    with anyio.fail_after(10):
+        async with revocations.running(TaskMonitor()):
+            await guard(scope, receive, send)
     assert statuses == [401]
 
 

@@ -278,19 +278,16 @@ class _Connect:
         """Nothing is open."""
 
 
-def test_h1_a_fault_in_one_connection_costs_no_other_server() -> None:
+@pytest.mark.anyio
+async def test_h1_a_fault_in_one_connection_costs_no_other_server() -> None:
     specs = tuple(ServerSpec(name=name, transport="stdio") for name in ("bad", "good"))
     connector: Callable[[], Connect] = _Connect
     gateway = Gateway(Config((Path("/c.json"),), specs), Catalogue({}), connector, unused_pins())
-
-    async def scene() -> None:
-        with anyio.fail_after(30):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(gateway.run)
-                await gateway.settle()
-                tasks.cancel_scope.cancel()
-
-    anyio.run(scene)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway.run)
+            await gateway.settle()
+            tasks.cancel_scope.cancel()
     states = {status.name: status for status in gateway.statuses()}
     assert states["good"].state == "ready"
     assert states["bad"].state == "failed"

@@ -126,7 +126,10 @@ async def said(client: Client, name: str, **arguments: Any) -> str:
 
 @pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("mode", MODES)
-def test_nothing_else_is_found_listed_described_or_called(bounded: Bounded, mode: Mode) -> None:
+@pytest.mark.anyio
+async def test_nothing_else_is_found_listed_described_or_called(
+    bounded: Bounded, mode: Mode
+) -> None:
     """http:others: in every exposure, in either era."""
 
     async def work(client: Client) -> None:
@@ -144,13 +147,10 @@ def test_nothing_else_is_found_listed_described_or_called(bounded: Bounded, mode
         called = said(client, OWN) if direct else said(client, "call_destructive_tool", tool=OWN)
         assert '"isError":false' in await called
 
-    async def every_door() -> None:
-        with anyio.fail_after(PATIENCE_S):
-            for endpoint in ENDPOINTS:
-                async with bounded.client(bounded.token, endpoint, mode) as client:
-                    await work(client)
-
-    anyio.run(every_door)
+    with anyio.fail_after(PATIENCE_S):
+        for endpoint in ENDPOINTS:
+            async with bounded.client(bounded.token, endpoint, mode) as client:
+                await work(client)
     assert not bounded.calls.exists()
 
 
@@ -170,31 +170,29 @@ def test_nothing_else_is_told_in_messages(bounded: Bounded) -> None:
 
 @pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("mode", MODES)
-def test_of_changes_it_hears_its_own(bounded: Bounded, mode: Mode) -> None:
+@pytest.mark.anyio
+async def test_of_changes_it_hears_its_own(bounded: Bounded, mode: Mode) -> None:
     """http:others: that there is more to see for others is no news."""
-
-    async def session() -> None:
-        with anyio.fail_after(PATIENCE_S):
-            async with (
-                bounded.hearing(bounded.token, mode) as (client, heard),
-                bounded.hearing(bounded.other, mode) as (_, all_heard),
-            ):
-                bounded.add(bounded.mail, "wipe")
-                await all_heard.receive()
-                bounded.add(bounded.files, "write_file")
-                await heard.receive()
-                listed = (await client.list_tools(cache_mode="refresh")).tools
-                names = {each.name for each in listed} - {"read_result"}
-                assert names == {"files__read_file", "files__write_file"}
-                assert heard.statistics().current_buffer_used == 0
-
-    anyio.run(session)
+    with anyio.fail_after(PATIENCE_S):
+        async with (
+            bounded.hearing(bounded.token, mode) as (client, heard),
+            bounded.hearing(bounded.other, mode) as (_, all_heard),
+        ):
+            bounded.add(bounded.mail, "wipe")
+            await all_heard.receive()
+            bounded.add(bounded.files, "write_file")
+            await heard.receive()
+            listed = (await client.list_tools(cache_mode="refresh")).tools
+            names = {each.name for each in listed} - {"read_result"}
+            assert names == {"files__read_file", "files__write_file"}
+            assert heard.statistics().current_buffer_used == 0
 
 
 @pytest.mark.requirement("http:others")
 @pytest.mark.servers
 @pytest.mark.parametrize("mode", MODES)
-def test_prompts_and_resources_of_others_are_not_passed_on(
+@pytest.mark.anyio
+async def test_prompts_and_resources_of_others_are_not_passed_on(
     cli: Cli, scripted: Scripted, tmp_path: Path, real_servers: dict[str, Any], mode: Mode
 ) -> None:
     """http:others: neither listed nor to be had by their names."""
@@ -210,27 +208,23 @@ def test_prompts_and_resources_of_others_are_not_passed_on(
     path.write_text(json.dumps({**json.loads(before), "profiles": {"gone": {}}}), "utf-8")
     bearers.append(create_token(cli, "--profile", "gone")["token"])
     path.write_text(before, "utf-8")
-
-    async def session() -> None:
-        with anyio.fail_after(PATIENCE_S):
-            async with bounded.client(bounded.other, "/mcp", mode) as owner:
-                assert (await owner.list_prompts()).prompts
-                uri = (await owner.list_resources()).resources[0].uri
-                assert (await owner.get_prompt(**prompt)).messages
-            for bearer in bearers:
-                async with bounded.client(bearer, "/mcp", mode) as client:
-                    assert (await client.list_prompts()).prompts == []
-                    assert (await client.list_resources()).resources == []
-                    assert (await client.list_resource_templates()).resource_templates == []
-                    for denied in (
-                        partial(client.get_prompt, **prompt),
-                        partial(client.read_resource, uri),
-                    ):
-                        with pytest.raises(MCPError, match="no server"):
-                            await denied()
-            assert '"prompts": []' in bounded.rpc("prompts/list")
-            assert "no server" in bounded.rpc("prompts/get", **prompt)
-            assert '"resources": []' in bounded.rpc("resources/list")
-            assert "no server" in bounded.rpc("resources/read", uri=uri)
-
-    anyio.run(session)
+    with anyio.fail_after(PATIENCE_S):
+        async with bounded.client(bounded.other, "/mcp", mode) as owner:
+            assert (await owner.list_prompts()).prompts
+            uri = (await owner.list_resources()).resources[0].uri
+            assert (await owner.get_prompt(**prompt)).messages
+        for bearer in bearers:
+            async with bounded.client(bearer, "/mcp", mode) as client:
+                assert (await client.list_prompts()).prompts == []
+                assert (await client.list_resources()).resources == []
+                assert (await client.list_resource_templates()).resource_templates == []
+                for denied in (
+                    partial(client.get_prompt, **prompt),
+                    partial(client.read_resource, uri),
+                ):
+                    with pytest.raises(MCPError, match="no server"):
+                        await denied()
+        assert '"prompts": []' in bounded.rpc("prompts/list")
+        assert "no server" in bounded.rpc("prompts/get", **prompt)
+        assert '"resources": []' in bounded.rpc("resources/list")
+        assert "no server" in bounded.rpc("resources/read", uri=uri)

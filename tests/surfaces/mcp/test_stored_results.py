@@ -105,41 +105,36 @@ def test_a_stored_result_is_read_part_by_part(stored: Stored, mode: Mode) -> Non
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/p/narrow"])
-def test_h1_a_handle_is_the_sessions_and_its_grants_alone(
+@pytest.mark.anyio
+async def test_h1_a_handle_is_the_sessions_and_its_grants_alone(
     stored: Stored, mode: Mode, path: str
 ) -> None:
     """Whoever else sends it gets the answer for a handle that never was."""
-
-    async def work() -> None:
-        async with stored.client(mode) as client:
-            handle = await handle_of(client)
-            others = [(path, 1)] if path == "/mcp" else [(path, 0)]
-            for other_path, token in others:
-                async with stored.client(mode, other_path, token) as other:
-                    answers = list[str]()
-                    for given in (handle, "abcdefghjkmn"):
-                        read = await other.call_tool("read_result", {"handle": given})
-                        answers.append(str(read).replace(given, "HANDLE"))
-                    assert answers[0] == answers[1]
-                    assert "no result 'HANDLE' is kept here" in answers[0]
-            assert not (await client.call_tool("read_result", {"handle": handle})).is_error
-
-    anyio.run(work)
+    async with stored.client(mode) as client:
+        handle = await handle_of(client)
+        others = [(path, 1)] if path == "/mcp" else [(path, 0)]
+        for other_path, token in others:
+            async with stored.client(mode, other_path, token) as other:
+                answers = list[str]()
+                for given in (handle, "abcdefghjkmn"):
+                    read = await other.call_tool("read_result", {"handle": given})
+                    answers.append(str(read).replace(given, "HANDLE"))
+                assert answers[0] == answers[1]
+                assert "no result 'HANDLE' is kept here" in answers[0]
+        assert not (await client.call_tool("read_result", {"handle": handle})).is_error
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_sessions_results_end_with_it(stored: Stored) -> None:
-    async def work() -> None:
-        async with stored.client("auto") as client:  # its results are the token's
-            await handle_of(client)
-            async with stored.client("legacy") as session:
-                for _ in range(3):
-                    await handle_of(session)
-                most = stored.files
-            await to_thread.run_sync(until, lambda: stored.files <= most - 3, "they are dropped")
-            assert stored.files
-
-    anyio.run(work)
+@pytest.mark.anyio
+async def test_a_sessions_results_end_with_it(stored: Stored) -> None:
+    async with stored.client("auto") as client:  # its results are the token's
+        await handle_of(client)
+        async with stored.client("legacy") as session:
+            for _ in range(3):
+                await handle_of(session)
+            most = stored.files
+        await to_thread.run_sync(until, lambda: stored.files <= most - 3, "they are dropped")
+        assert stored.files
 
 
 def test_clients_are_told_of_results_that_are_longer_than_they_expect(stored: Stored) -> None:

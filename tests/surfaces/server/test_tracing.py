@@ -10,7 +10,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import anyio
 import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
@@ -110,26 +109,23 @@ def parent_of(span: Any, spans: list[Any]) -> str:
 
 @pytest.mark.requirement("http:others")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_search_and_a_call_are_one_trace_from_client_to_server(
+@pytest.mark.anyio
+async def test_a_search_and_a_call_are_one_trace_from_client_to_server(
     traced: Cli, collector: Collector, tmp_path: Path, mode: Any
 ) -> None:
     """http:others: in the newest protocol and in an older one."""
 
     found: list[Any] = []
-
-    async def session() -> None:
-        async with Client(f"{traced.record()['url']}/mcp", mode=mode) as client:
-            meta: Any = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
-            query = {"query": f"read_file {SECRET}", "detail": True}
-            answer: Any = await client.call_tool("search_tools", query, meta=meta)
-            found.extend(json.loads(answer.content[0].text)["tools"])
-            given = {"tool": "files:read_file", "arguments": {"path": SECRET}}
-            await client.call_tool("call_destructive_tool", given, meta=meta)
-            given = {"tool": "files:fail", "arguments": {"path": SECRET}}
-            with pytest.raises(MCPError, match=SECRET):
-                await client.call_tool("call_tool", given, meta=meta)
-
-    anyio.run(session)
+    async with Client(f"{traced.record()['url']}/mcp", mode=mode) as client:
+        meta: Any = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
+        query = {"query": f"read_file {SECRET}", "detail": True}
+        answer: Any = await client.call_tool("search_tools", query, meta=meta)
+        found.extend(json.loads(answer.content[0].text)["tools"])
+        given = {"tool": "files:read_file", "arguments": {"path": SECRET}}
+        await client.call_tool("call_destructive_tool", given, meta=meta)
+        given = {"tool": "files:fail", "arguments": {"path": SECRET}}
+        with pytest.raises(MCPError, match=SECRET):
+            await client.call_tool("call_tool", given, meta=meta)
     until(lambda: collector.named("tools/call call_tool"), "the spans have come")
     spans = collector.spans
     [search] = collector.named("search", TRACE)
@@ -192,21 +188,18 @@ def test_what_is_left_is_sent_when_the_gateway_ends(traced: Cli, collector: Coll
 
 
 @pytest.mark.parametrize("more", [{}, {"OTEL_SDK_DISABLED": "true"}])
-def test_without_an_endpoint_a_clients_trace_is_passed_on_as_it_is(
+@pytest.mark.anyio
+async def test_without_an_endpoint_a_clients_trace_is_passed_on_as_it_is(
     cli: Cli, scripted: Scripted, collector: Collector, tmp_path: Path, more: dict[str, str]
 ) -> None:
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url} if more else {}
     cli.env = FUZZY | endpoint | more
     cli.configure(files=scripted(READ_FILE, calls=str(tmp_path / "calls")))
     url = cli.start_gateway()
-
-    async def session() -> None:
-        async with Client(f"{url}/mcp") as client:
-            meta: Any = {"traceparent": TRACEPARENT}
-            given: dict[str, Any] = {"tool": "files:read_file", "arguments": {}}
-            await client.call_tool("call_destructive_tool", given, meta=meta)
-
-    anyio.run(session)
+    async with Client(f"{url}/mcp") as client:
+        meta: Any = {"traceparent": TRACEPARENT}
+        given: dict[str, Any] = {"tool": "files:read_file", "arguments": {}}
+        await client.call_tool("call_destructive_tool", given, meta=meta)
     assert (
         json.loads((tmp_path / "calls").read_text("utf-8"))["_meta"]["traceparent"] == TRACEPARENT
     )
