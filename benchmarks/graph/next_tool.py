@@ -20,7 +20,7 @@ from benchmarks.graph.data import Item, Used, load
 from benchmarks.graph.results import Figures, Result
 from benchmarks.quality.own import document, encoder, semantic
 from toolscript.embedding.base import CachedVector
-from toolscript.graph.graph_files import ImportedGraph
+from toolscript.graph.graph_files import ImportedGraph, LoggedCall
 from toolscript.graph.learning import Learning
 from toolscript.graph.usage import Usage
 from toolscript.retrieval.base import Corpus
@@ -119,10 +119,8 @@ def graph(place: Place) -> Predict:
 
 def learn_history(learning: Learning, place: Place) -> None:
     """Learn the history in its order, as `toolscript graph import` does."""
-    history = place.used.history.sequences
-    learning.import_known(
-        ImportedGraph(sequences=tuple(tuple((t, True) for t in s) for s in history))
-    )
+    history = tuple(tuple(map(LoggedCall, each)) for each in place.used.history.sequences)
+    learning.import_known(ImportedGraph(sequences=history))
 
 
 ENGINES: Mapping[str, Callable[[Place], Predict]] = {

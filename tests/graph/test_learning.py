@@ -16,7 +16,7 @@ from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import edge_of
 from toolscript.graph.base import LearnedCounts
 from toolscript.graph.counts import GraphDelta
-from toolscript.graph.graph_files import read
+from toolscript.graph.graph_files import ImportedGraph, LoggedCall
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import MAX_WAITING, Learning
 from toolscript.graph.related import relations
@@ -248,14 +248,13 @@ class TestLearning:
         learning.open()
         ids = ("s__a", "s__b", "s__c")
         learning.set_corpus(ids, ("s", "s", "s"))
-        text = '{"sequences": [["s:a", "s:b"], ["s__a", {"tool": "s__b", "ok": false}]]}'
-        taken = learning.import_known(read(text))
+        a, b = LoggedCall("s__a"), LoggedCall("s__b")
+        failed = LoggedCall("s__b", ok=False)
+        taken = learning.import_known(ImportedGraph(sequences=((a, b), (a, failed))))
         assert taken == {"calls": 4, "edges": 1, "total": 1}
         assert stored(tmp_path)[0].stats().failures == 1
         assert learning.graph.data.totals.foreseen == 0  # nothing was known before
-        learning.import_known(
-            read('{"sequences": [["s:a", "s:b"], ["s:a", "s:b"], ["s:a", "s:b"]]}')
-        )
+        learning.import_known(ImportedGraph(sequences=((a, b),) * 3))
         assert learning.graph.data.totals.foreseen == 3
 
 

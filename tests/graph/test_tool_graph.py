@@ -155,7 +155,7 @@ def test_what_was_long_ago_weighs_less() -> None:
 def test_templates_are_taken_over_once_and_do_not_decay() -> None:
     clock = Clock()
     graph = ToolGraph(clock=clock)
-    template = Template(name="t", pairs=(("s__a", "s__b"), ("s__b", "s__c"), ("s__c", "s__c")))
+    template = Template(pairs=(("s__a", "s__b"), ("s__b", "s__c"), ("s__c", "s__c")))
     assert graph.bootstrap_from_templates([template]) == 2
     assert graph.bootstrap_from_templates([template]) == 0
     clock.now += 1000 * DAY_S

@@ -159,10 +159,12 @@ def test_l16_a_token_of_one_server_sees_its_own_figures(guarded: Cli) -> None:
         result = send("/message", token, call)["result"]
         return json.loads(result["content"][0]["text"])["meta"]
 
-    send("/graph/import", whole, {"sequences": [["mail__send_mail", "mail__send_mail_2"]] * 3})
+    send(
+        "/graph/import", whole, {"workflows": [{"steps": ["mail__send_mail", "mail__send_mail_2"]}]}
+    )
     assert searched(whole)["graph_edges"] == 1
     assert (searched(mine)["graph_edges"], searched(mine)["alpha"]) == (0, 1)
-    send("/graph/import", whole, {"sequences": [["files__read_file", "files__wipe"]]})
+    send("/graph/import", whole, {"workflows": [{"steps": ["files__read_file", "files__wipe"]}]})
     assert searched(whole)["graph_edges"] == 2
     assert searched(mine)["graph_edges"] == 1
 

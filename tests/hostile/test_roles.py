@@ -25,7 +25,7 @@ _PAGE = ROOT / "docs" / "explanation" / "security.md"
 _REFUSED = {401, 403}
 _BODIES: dict[str, Any] = {
     "/message": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-    "/graph/import": {"sequences": [["files__read_file", "mail__send_mail"]] * 3},
+    "/graph/import": {"workflows": [{"steps": ["files__read_file", "mail__send_mail"]}]},
 }
 _ADDED = {
     "/tools": "",

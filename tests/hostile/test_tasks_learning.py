@@ -10,9 +10,9 @@ import pytest
 
 from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, until
 from toolscript.errors import LearningError
-from toolscript.graph.base import LearnedCounts, Template
+from toolscript.graph.base import LearnedCounts
 from toolscript.graph.counts import GraphDelta
-from toolscript.graph.graph_files import ImportedGraph
+from toolscript.graph.graph_files import ImportedGraph, Workflow
 from toolscript.graph.graph_store import GraphStore
 from toolscript.graph.learning import Learning
 from toolscript.graph.session_history import SessionHistory
@@ -134,7 +134,7 @@ def test_m15_nobody_is_told_that_it_was_forgotten_when_it_was_not(tmp_path: Path
         learning.clear()
     assert stored(tmp_path) == 4
     with pytest.raises(LearningError, match="it is learned, but not on the disk"):
-        learning.import_known(ImportedGraph(templates=(Template(pairs=(("s__a", "s__b"),)),)))
+        learning.import_known(ImportedGraph(workflows=(Workflow(("s__a", "s__b")),)))
     store.fails = None
     learning.close()
     assert stored(tmp_path) == 0

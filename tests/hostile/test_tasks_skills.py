@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support import READ_FILE, Cli, Running, Scripted, fetch, running, until, write_config
 from toolscript.bootstrap import Wiring
-from toolscript.errors import InputError, SkillError
-from toolscript.graph.graph_files import read
+from toolscript.errors import SkillError
 from toolscript.skills.confined_reader import ConfinedReader
 from toolscript.skills.front_matter import read_front_matter
 from toolscript.skills.passages import split
@@ -222,25 +221,3 @@ def test_l11_names_and_reasons_are_text_in_a_markdown_table() -> None:
     assert shown == (
         r"x__\<img src=x onerror=alert(1)\>\[a\](http\://e.example)\|\`b\`\&lt; www\.e.example"
     )
-
-
-@pytest.mark.parametrize("text", TAGS)
-def test_l12_a_tag_in_a_file_for_the_graph_is_one_line(text: str) -> None:
-    with pytest.raises(InputError, match=r"^the file is neither JSON nor YAML: tags \(!\)"):
-        read(f"workflows:\n  - steps: [{text}]\n")
-
-
-def test_l12_the_command_says_so(cli: Cli, tmp_path: Path) -> None:
-    cli.configure()
-    file = tmp_path / "given.yaml"
-    file.write_text("sequences: !!int ''\n", "utf-8")
-    done = cli("graph", "import", str(file))
-    assert done.returncode == 2
-    assert done.stderr.startswith("toolscript: the file is neither JSON nor YAML: tags (!)")
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_l12_what_yaml_says_of_success_is_understood() -> None:
-    rows = [f"{{tool: a__b, ok: {word}}}" for word in ("true", "false", "no", "yes")]
-    [calls] = read(f"sequences: [[{', '.join(rows)}]]").sequences
-    assert [succeeded for _, succeeded in calls] == [True, False, False, True]

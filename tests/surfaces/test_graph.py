@@ -55,7 +55,7 @@ def session(url: str, *tools: str) -> None:
 
 def teach(place: Cli) -> None:
     """A log of a habit, long enough for the graph to prove that it foresees it."""
-    (place.home / "habit.json").write_text(json.dumps({"sequences": [IDS] * 60}))
+    (place.home / "habit.json").write_text(json.dumps({"sequences": [LOG["sequences"][0]] * 60}))
     assert place("graph", "import", "habit.json").returncode == 0
 
 
@@ -136,7 +136,7 @@ def test_the_seeds_wire_has_the_seeds_formula(place: Cli) -> None:
         if edges:
             workflows = [{"steps": pair} for pair in pairs[:edges]]
             (place.home / "flows.json").write_text(json.dumps({"workflows": workflows}))
-            assert place("graph", "bootstrap", "flows.json").returncode == 0
+            assert place("graph", "import", "flows.json").returncode == 0
         found = asked(url, query="a note", context_tools=["notes:open_note"])
         assert (found["meta"]["alpha"], found["meta"]["graph_edges"]) == (alpha, edges)
         assert place.json("graph", "stats")["alpha"] == alpha
@@ -233,13 +233,12 @@ def test_learning_can_be_switched_off(place: Cli) -> None:
     assert "TOOLSCRIPT_NO_LEARNING" in answer["error"]
 
 
-WORKFLOWS = f"""
-workflows:
-  - name: take a note
-    steps: [{", ".join(IDS)}]
-dependencies:
-  - [notes:close_note, notes:open_note]
-"""
+WORKFLOWS = {
+    "workflows": [{"steps": IDS}],
+    "dependencies": [["notes__close_note", "notes__open_note"]],
+}
+FAILED = [{"tool": IDS[0]}, {"tool": IDS[1], "ok": False}]
+LOG = {"sequences": [[{"tool": each} for each in IDS], FAILED]}
 
 
 @pytest.mark.both_storages
@@ -257,11 +256,10 @@ def test_the_commands(place: Cli, *, running: bool) -> None:
     # A command without a gateway has ended before its call is learned, or after that.
     assert used.startswith("2 calls learned, none after another of its session: an edge needs")
     assert place("graph", "clear").returncode == 0
-    (place.home / "flows.yaml").write_text(WORKFLOWS)
-    taken = place("graph", "bootstrap", "flows.yaml")
+    (place.home / "flows.json").write_text(json.dumps(WORKFLOWS))
+    taken = place("graph", "import", "flows.json")
     assert taken.stdout == "learned 0 calls and 3 new edges; the graph has 3 edges now\n"
-    log = {"sequences": [[*IDS], [IDS[0], {"tool": IDS[1], "ok": False}]]}
-    (place.home / "log.json").write_text(json.dumps(log))
+    (place.home / "log.json").write_text(json.dumps(LOG))
     assert "learned 5 calls and 1 new edge;" in place("graph", "import", "log.json").stdout
     rows = place("graph", "show").stdout.splitlines()
     assert rows[0].split() == ["From", "To", "Kind", "Weight", "Times"]
@@ -278,28 +276,28 @@ def test_the_commands(place: Cli, *, running: bool) -> None:
 
 def test_tools_that_are_not_there_are_named(place: Cli) -> None:
     """They are learned all the same: their server may come later."""
-    steps = [IDS[0], *(f"nope:x{number}" for number in range(6)), IDS[1]]
+    steps = [IDS[0], *(f"nope__x{number}" for number in range(6)), IDS[1]]
     (place.home / "flows.json").write_text(json.dumps({"workflows": [{"steps": steps}]}))
-    done = place("graph", "bootstrap", "flows.json")
+    done = place("graph", "import", "flows.json")
     assert (done.returncode, done.stdout.count("7 new edges")) == (0, 1)
     names = ", ".join(f"nope__x{number}" for number in range(5))
     assert done.stderr == f"toolscript: not among your tools: {names}, and 1 more\n"
-    (place.home / "log.json").write_text(json.dumps({"sequences": [[*IDS]]}))
+    (place.home / "log.json").write_text(json.dumps(LOG))
     assert place("graph", "import", "log.json").stderr == ""
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("bootstrap", "gone.yaml"), "gone.yaml cannot be read: No such file or directory"),
-        (("bootstrap", "odd.yaml"), "neither JSON nor YAML"),
+        (("import", "gone.json"), "gone.json cannot be read: No such file or directory"),
+        (("import", "odd.json"), "the file is not JSON"),
         (("import", "blob"), "blob is not text"),
         (("related", "notes__opne_note"), "the nearest are: notes__open_note"),
         (("show", "--limit", "0"), "limit is 0; it must be from 1 to 1000"),
     ],
 )
 def test_what_a_command_cannot_use(place: Cli, arguments: tuple[str, ...], said: str) -> None:
-    (place.home / "odd.yaml").write_text("{")
+    (place.home / "odd.json").write_text("{")
     (place.home / "blob").write_bytes(b"\xff\xfe\x00")
     assert place("list-servers").returncode == 0
     done = place("graph", *arguments)
@@ -323,7 +321,10 @@ def test_a_token_sees_its_part_and_changes_nothing(place: Cli) -> None:
     assert related["after"] == []
     assert fetch(url, "/graph/related", {"tool": "mail__send_mail"}, headers=headers)[0] == 404
     sent = {**headers, "Content-Type": "application/json"}
-    for path, body in (("/graph/clear", b"{}"), ("/graph/import", b'{"sequences": [["a:b"]]}')):
+    for path, body in (
+        ("/graph/clear", b"{}"),
+        ("/graph/import", b'{"sequences": [[{"tool": "a__b"}]]}'),
+    ):
         assert fetch(url, path, method="POST", headers=sent, body=body)[0] == 403
 
 

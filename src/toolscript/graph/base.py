@@ -28,7 +28,6 @@ STATED = TEMPLATE | DEPENDENCY
 class Template(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow that is known beforehand: pairs of tools, the second used after the first."""
 
-    name: str = ""
     pairs: tuple[tuple[str, str], ...]
 
 

@@ -167,7 +167,8 @@ class Learning:
         first = len(given.sequences) - MAX_EVALUATED
         evaluate = self._forecast.evaluate if self._forecast else None
         for number, calls in enumerate(given.sequences):
-            self.graph.learn(calls, evaluate if number >= first else None)
+            steps = ((call.tool, call.ok) for call in calls)
+            self.graph.learn(steps, evaluate if number >= first else None)
         if not self.flush():
             raise LearningError(f"it is learned, but not on the disk: {self._trouble}")
         total = self.graph.edge_count

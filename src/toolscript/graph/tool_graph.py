@@ -45,6 +45,8 @@ UNPROVEN_STEPS = 8.0
 _SKILL_DECAY = 0.999
 """The factor on the weight of earlier forecasts with each later one."""
 
+_NOTICEABLE_SKILL = 0.1
+
 
 def relatedness(adamic_adar: float) -> float:
     """Returns a sum of Adamic-Adar in [0, 1): x / (1 + x)."""
@@ -233,6 +235,11 @@ class ToolGraph:
             if totals.foreseen > 1 / (1 - _SKILL_DECAY):
                 totals.gain *= _SKILL_DECAY
                 totals.foreseen *= _SKILL_DECAY
+
+    @property
+    def foresees(self) -> bool:
+        """Whether the graph has forecast noticeably better than chance so far."""
+        return self.predictive_skill >= _NOTICEABLE_SKILL
 
     @property
     def predictive_skill(self) -> float:

@@ -264,6 +264,19 @@ def test_the_graph_is_a_list(site: Cli, browser: Browser, tmp_path: Path) -> Non
     assert ends == {f"/ui/tools/{step}" for step in steps}
 
 
+def test_the_graph_is_linked_once_it_foresees_something(
+    site: Cli, browser: Browser, tmp_path: Path
+) -> None:
+    def links() -> list[str]:
+        return [each.text for each in browser.page("/ui/graph").one("nav").all("a")]
+
+    log, steps = tmp_path / "log.json", [{"tool": "s__read"}, {"tool": "mail__send_mail"}]
+    for times, is_linked in ((1, False), (60, True)):
+        log.write_text(json.dumps({"sequences": [steps] * times}))
+        assert site("graph", "import", str(log)).returncode == 0
+        assert ("Graph" in links()) is is_linked
+
+
 def test_skills_are_listed_and_read(site: Cli, browser: Browser) -> None:
     folder = site.home / "skills" / "tidy"
     folder.mkdir(parents=True)

@@ -1,7 +1,7 @@
 """``toolscript graph``: shows, fills and clears the graph of tools used together."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -9,9 +9,6 @@ from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import output_option, reading, settings_options
 from toolscript.surfaces.cli.output import note, print_answer
 from toolscript.text.display import counted, encodable, first_lines
-
-if TYPE_CHECKING:
-    from toolscript.graph.graph_files import ImportedGraph
 
 _DEFAULT_EDGES = 50
 _MAX_UNKNOWN = 5
@@ -70,20 +67,22 @@ def stats(output: str, **flags: Any) -> None:
     print_answer(figures, output, ["What", "How much"], rows)
 
 
-@click.command("import")
+@graph.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @settings_options("config", "data_dir")
 def import_(file: Path, **flags: Any) -> None:
     """Learn workflows, dependencies and logs of calls from FILE.
 
-    FILE is YAML or JSON. See the guide on the graph.
+    FILE is JSON. See the guide on the graph.
     """
+    import msgspec  # noqa: PLC0415 - not for the help
+
     from toolscript.graph.graph_files import read  # noqa: PLC0415 - not for the help
 
     with reading(file):
         contents = read(encodable(file.read_text("utf-8")))
     with connected(flags, embed=False) as client:
-        learned = client.post("/graph/import", _request_body(contents))
+        learned = client.post("/graph/import", msgspec.json.encode(contents))
         known = {tool["toolId"] for tool in client.get("/tools")["tools"]}
     if unknown := sorted(contents.tools - known):
         note(f"not among your tools: {', '.join(first_lines(unknown, _MAX_UNKNOWN))}")
@@ -91,10 +90,6 @@ def import_(file: Path, **flags: Any) -> None:
         f"learned {counted(learned['calls'], 'call')} and {counted(learned['edges'], 'new edge')}; "
         f"the graph has {counted(learned['total'], 'edge')} now"
     )
-
-
-graph.add_command(import_)
-graph.add_command(import_, "bootstrap")
 
 
 @graph.command()
@@ -106,32 +101,13 @@ def clear(**flags: Any) -> None:
     click.echo(f"forgot {counted(gone['edges'], 'edge')} and {counted(gone['calls'], 'call')}")
 
 
-def _request_body(contents: "ImportedGraph") -> bytes:
-    """Returns a file's contents as JSON, without the arguments and results that a log may have."""
-    import msgspec  # noqa: PLC0415 - not for the help
-
-    sequences = [
-        [{"tool": tool, "ok": succeeded} for tool, succeeded in sequence]
-        for sequence in contents.sequences
-    ]
-    return msgspec.json.encode(
-        {
-            "workflows": [
-                {"steps": pair} for template in contents.templates for pair in template.pairs
-            ],
-            "dependencies": contents.dependencies,
-            "sequences": sequences,
-        }
-    )
-
-
 def _nothing_shown(stats: dict[str, Any]) -> str:
     calls = stats.get("calls")
     known = f"{counted(calls, 'call')} learned, none after another of its session" if calls else ""
     return (
         f"{known or 'nothing is learned yet'}: an edge needs two calls that succeed in one\n"
         "session of an MCP client, or under one Toolscript-Session over HTTP; or start with\n"
-        "toolscript graph bootstrap FILE"
+        "toolscript graph import FILE"
     )
 
 

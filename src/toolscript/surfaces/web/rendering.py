@@ -25,17 +25,18 @@ from toolscript.version import __version__
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
+GRAPH = ("/graph", "Graph")
 NAVIGATION = (
     ("/", "Search"),
     ("/servers", "Servers"),
     ("/review", "Review"),
     ("/activity", "Activity"),
-    ("/graph", "Graph"),
+    GRAPH,
     ("/skills", "Skills"),
     ("/access", "Access"),
     ("/doctor", "Doctor"),
 )
-"""The screens that every other one links to."""
+"""The screens that every other one links to; the graph only once it foresees something."""
 _MAX_LINE = 300
 _SECOND_MS = 1000
 
@@ -61,10 +62,15 @@ async def rendered(
         "owner": access.grant.is_owner,
         "holder": access.holder,
         "logged_in": cookie_name(request) in request.cookies,
+        "screens": [each for each in NAVIGATION if each != GRAPH or _foresees(app)],
         "waiting": _waiting(app, request),
     }
     html = await anyio.to_thread.run_sync(_render, template, context)
     return Response(html, status, media_type="text/html")
+
+
+def _foresees(app: App) -> bool:
+    return app.learning is not None and app.learning.graph.foresees
 
 
 def _waiting(app: App, request: Request) -> int:
@@ -101,7 +107,6 @@ def _environment() -> Environment:
         "id_of": _id_of,
         "replaced": _with_value,
         "root": PAGE,
-        "screens": NAVIGATION,
         "static": _static,
         "version": __version__,
         "with_open": _with_open,
