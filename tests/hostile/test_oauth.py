@@ -10,7 +10,6 @@ import json
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
-from ipaddress import ip_address
 from pathlib import Path
 from ssl import create_default_context
 from typing import Any
@@ -41,7 +40,7 @@ from toolscript.surfaces.server.authorization_server import (
     OAuthError,
     OAuthServer,
 )
-from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments, is_public
+from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments
 
 EVIL = "https://evil.example/callback"
 JSON = "application/json"
@@ -763,28 +762,6 @@ def test_nothing_is_asked_on_this_machine(documents: Documents) -> None:
     with pytest.raises(InputError, match="no host of the internet"):
         anyio.run(ClientDocuments(tls=tls).fetch, url)
     assert len(documents.requests) == before
-
-
-PRIVATE = (
-    *("127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255"),  # noqa: S104
-    *("192.168.0.1", "169.254.169.254", "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1"),
-    *("198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1"),
-    *("255.255.255.255", "::", "::1", "fe80::1", "fc00::1", "fd00::1", "ff02::1", "2001:db8::1"),
-    *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1"),
-    *("2002:7f00:1::", "2002:a00:1::"),
-)
-
-
-@pytest.mark.parametrize("address", PRIVATE)
-def test_an_address_is_not_on_the_internet(address: str) -> None:
-    assert not is_public(ip_address(address))
-
-
-@pytest.mark.parametrize(
-    "address", ["1.1.1.1", "2606:4700::1", "64:ff9b::101:101", "::ffff:1.1.1.1"]
-)
-def test_an_address_is_on_the_internet(address: str) -> None:
-    assert is_public(ip_address(address))
 
 
 def test_the_table_is_long_enough() -> None:

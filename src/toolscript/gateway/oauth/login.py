@@ -33,6 +33,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from toolscript.gateway.internet_addresses import Address, inner_address, is_of_internet
 from toolscript.storage.atomic_files import file_name, make_private
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
@@ -418,13 +419,13 @@ async def _distance(host: str) -> int:
     return min((_address_distance(address) for address in addresses), default=2)
 
 
-def _address_distance(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    # Link-local ones too: there a cloud hands out its machines' credentials.
-    if address.is_loopback or address.is_link_local or address.is_unspecified:
-        return 0
-    return 2 if address.is_global else 1
+def _address_distance(address: Address) -> int:
+    inner = inner_address(address) if isinstance(address, ipaddress.IPv6Address) else None
+    for each in filter(None, (address, inner)):
+        # Link-local ones too: there a cloud hands out its machines' credentials.
+        if each.is_loopback or each.is_link_local or each.is_unspecified:
+            return 0
+    return 2 if is_of_internet(address) else 1
 
 
 def _dump(model: Any) -> _Json | None:

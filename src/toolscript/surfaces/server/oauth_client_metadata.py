@@ -8,13 +8,14 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 import anyio
 import msgspec
 
 from toolscript.errors import InputError
+from toolscript.gateway.internet_addresses import Address, is_of_internet
 from toolscript.text.display import printable
 
 if TYPE_CHECKING:
@@ -32,10 +33,7 @@ _EDITORS = frozenset({"cursor", "vscode", "vscode-insiders", "windsurf"})
 """Schemes of programs that have no domain in their scheme's name, as RFC 8252 asks for."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9._~:/?\[\]!$&'()*+,;=%-]+")
 """An address without fragment and user information, in characters that need no escape."""
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _OK = 200
-
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class ClientDescription(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -127,18 +125,6 @@ def _portless(uri: str) -> tuple[str, ...]:
     return parts.scheme, parts.hostname or "", parts.path, parts.query
 
 
-def is_public(address: Address) -> bool:
-    """Returns whether an address is on the internet, an IPv4 address within it included."""
-    if isinstance(address, ipaddress.IPv6Address):
-        teredo = address.teredo
-        inner = address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
-        if address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(inner)
-    return address.is_global and not address.is_multicast
-
-
 class ClientDocuments:
     """Fetches the documents of clients, from the internet only.
 
@@ -148,7 +134,9 @@ class ClientDocuments:
     """
 
     def __init__(
-        self, may_ask: Callable[[Address], bool] = is_public, tls: "ssl.SSLContext | None" = None
+        self,
+        may_ask: Callable[[Address], bool] = is_of_internet,
+        tls: "ssl.SSLContext | None" = None,
     ) -> None:
         self._may_ask = may_ask
         self._tls = tls
