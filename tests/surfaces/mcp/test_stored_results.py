@@ -18,6 +18,8 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support import FUZZY, PATIENCE_S, WRITES, Cli, Scripted, create_token, tool, until
 from tests.surfaces.mcp.test_mcp import MODES, Mode
 
+from toolscript.surfaces.mcp.result_reading import Lines
+
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(1000)]
 PIXEL = "iVBORw0KGgo" + "A" * 4000
 LONG: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps(ROWS)}]}
@@ -153,3 +155,37 @@ def test_clients_are_told_of_results_that_are_longer_than_they_expect(stored: St
     }
     assert sizes["s__take"] == 60_000
     assert {sizes["s__rows"], sizes["search_tools"]} == {None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "a",
+        "a\n" * 9,
+        "x" * 2000 + "\n",
+        "x" * 2001 + "\n\n" + "y" * 9999,
+        ("é\U0001f600\ud800\n" * 700 + "z" * 4001) * 3,
+        "\n" * 1_000_001 + "w" * 6000,
+    ],
+    ids=range(8),
+)
+def test_b4_lines_are_numbered_without_a_step_for_each(text: str) -> None:
+    """A long line counts as several; a text of line ends holds up nobody's results."""
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    Lines("")  # which loads what it needs
+    sys.setprofile(count)
+    try:
+        lines = Lines(text)
+    finally:
+        sys.setprofile(None)
+    pieces = [*re.finditer(r"[^\n]{0,1999}.", text, re.DOTALL)]
+    expected = [(piece.start(), piece.end()) for piece in pieces] or [(0, 0)]
+    assert [lines.place(number + 1) for number in range(len(lines))] == expected
+    assert steps < 1000
