@@ -20,7 +20,7 @@ def test_a_kill_loses_no_file_and_leaves_none_half_written(cli: Cli, effort: Eff
         assert cli("setup", "--yes").returncode == 0
         duration_s = time.monotonic() - begun
         after = contents(cli.home)
-        assert cli("setup", "--undo").returncode == 0
+        assert cli("setup", "--undo", "--yes").returncode == 0
     complete = {path for path in after if after[path] != before.get(path)}
     own, chance, halfway = cli.home / ".toolscript.json", effort.chance, 0
     kills = effort.times(100, 10)
@@ -36,8 +36,8 @@ def test_a_kill_loses_no_file_and_leaves_none_half_written(cli: Cli, effort: Eff
             assert cli("setup", "--yes").returncode == 0
             assert {path: contents(cli.home)[path] for path in after} == after
         else:
-            kill(cli, "--undo", duration_s, chance)
-        assert cli("setup", "--undo").returncode == 0
+            kill(cli, "--undo --yes", duration_s, chance)
+        assert cli("setup", "--undo", "--yes").returncode == 0
         assert {path: data for path, data in contents(cli.home).items() if path in after} == before
     assert halfway >= kills // 20
 
@@ -45,9 +45,9 @@ def test_a_kill_loses_no_file_and_leaves_none_half_written(cli: Cli, effort: Eff
 def kill(cli: Cli, what: str, duration_s: float, chance: Random) -> None:
     """Kills the command at any moment, or while it writes: one after the other file."""
     writes = chance.random() < 0.7
-    journals = cli.home / ".toolscript" / "setup"
-    with launcher.begin(["setup", what], cli.home, cli.environment()) as process:
-        while writes and process.poll() is None and not [*journals.glob("*/journal.json")]:
+    record = cli.home / ".toolscript" / "setup.json"
+    with launcher.begin(["setup", *what.split()], cli.home, cli.environment()) as process:
+        while writes and process.poll() is None and not record.exists():
             time.sleep(0.001)
         time.sleep(chance.uniform(0, 0.2 if writes else 1) * duration_s)
         process.kill()

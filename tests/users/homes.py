@@ -49,6 +49,11 @@ VERBS = ("read", "write")
 
 
 def contents(home: Path) -> dict[Path, bytes]:
-    """Returns every file of a home directory, but those in toolscript's data directory."""
-    files = (path for path in home.rglob("*") if path.is_file())
+    """Returns every file of a home directory, but toolscript's data and setup's backups."""
+    files = (path for path in home.rglob("*") if path.is_file() and path not in backups(home))
     return {path: path.read_bytes() for path in files if ".toolscript" not in path.parts}
+
+
+def backups(home: Path) -> set[Path]:
+    """Returns the files with former contents that setup has left in a home directory."""
+    return {*home.rglob("*.bak"), *home.rglob("*.bak[0-9]*")}

@@ -16,7 +16,7 @@ import pytest
 from tests import launcher
 from tests.stdio_sessions import session
 from tests.support import ROOT, Cli
-from tests.users.homes import SECRETS, contents, furnish
+from tests.users.homes import SECRETS, backups, contents, furnish
 from toolscript.config.file_parser import parsed
 
 PROGRAM = str(Path(sys.executable).with_name("toolscript"))
@@ -127,10 +127,11 @@ def test_one_command_moves_in_and_one_moves_out(cli: Cli) -> None:
     assert (again.returncode, contents(cli.home)) == (0, after)
     assert again.stdout.endswith("nothing to change\n")
     assert "alwaysLoad" not in again.stdout, "it is an entry that setup has written"
-    undone = cli("setup", "--undo")
+    undone = cli("setup", "--undo", "--yes")
     assert undone.returncode == 0, undone.stderr
     assert contents(cli.home) == before
-    assert not [*(cli.home / ".toolscript" / "setup").glob("[0-9]*")]
+    assert not backups(cli.home)
+    assert not (cli.home / ".toolscript" / "setup.json").exists()
 
 
 def expected(home: Path, url: str) -> dict[str, Any]:
@@ -214,7 +215,7 @@ def test_a_dry_run_writes_nothing_and_shows_no_secret(cli: Cli) -> None:
     before = furnish(cli.home)
     done = cli("setup", "--dry-run")
     assert (done.returncode, contents(cli.home)) == (0, before)
-    assert not (cli.home / ".toolscript" / "setup").exists()
+    assert not backups(cli.home)
     assert not [secret for secret in SECRETS if secret in done.stdout + done.stderr]
     table, _, diffs = done.stdout.partition("\n--- ")
     assert "github-cursor  Cursor (as github)" in table
@@ -264,7 +265,7 @@ def test_secrets_leave_the_files(cli: Cli) -> None:
     assert (again.returncode, contents(cli.home)) == (0, after)
     states = {each["name"]: each["state"] for each in cli.json("list-servers")["servers"]}
     assert {states["github"], states["github-cursor"]} <= {"ready", "resting"}
-    undone = cli("setup", "--undo")
+    undone = cli("setup", "--undo", "--yes")
     assert "the secrets stay" in undone.stderr
     assert contents(cli.home) == before
     renewed = cli("setup", "--yes", "--secrets")
@@ -327,64 +328,47 @@ def test_a_file_that_may_not_change_stays_and_the_others_go_on(cli: Cli) -> None
 
 
 @pytest.mark.requirement("setup:safe")
-def test_undo_keeps_what_clients_have_changed_since(cli: Cli) -> None:
-    """Claude Code writes its file at each start, and others add to toolscript's entry."""
-    before = furnish(cli.home)
-    assert cli("setup", "--yes", cwd=cli.home / "shop").returncode == 0
-    assert cli("add", "late", str(cli.home / "bin/server"), "late").returncode == 0
-    claude, cursor, codex = (cli.home / name for name in CHANGED)
-    document = json.loads(claude.read_bytes()) | {"numStartups": 42}
-    document["projects"][f"{cli.home}/shop"]["allowedTools"] = ["x"]
-    claude.write_text(json.dumps(document), "utf-8")
-    text = cursor.read_text("utf-8").replace("another account", "of the house")
-    cursor.write_text(text.replace('"args": [', '"alwaysAllow": ["search"], "args": ['), "utf-8")
-    codex.write_text(codex.read_text("utf-8").replace('"dark"', '"light"'), "utf-8")
-    done = cli("setup", "--undo")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"as before, but for what has changed since: {claude}\n" in done.stdout
-    now = contents(cli.home)
-    was = json.loads(before[claude])
-    was["projects"][f"{cli.home}/shop"]["allowedTools"] = ["x"]
-    assert json.loads(now[claude]) == was | {"numStartups": 42}
-    assert parsed(cursor, now[cursor]) == parsed(cursor, before[cursor])
-    assert b"// of the house" in now[cursor]
-    expected = parsed(codex, before[codex])
-    assert parsed(codex, now[codex]) == expected | {"tui": {"theme": "light"}}
-    own = cli.home / ".toolscript.json"
-    assert [*json.loads(now[own])["mcpServers"]] == ["late"]
-    untouched = before.keys() - {claude, cursor, codex}
-    assert {path: now[path] for path in untouched} == {path: before[path] for path in untouched}
-    assert cli("setup", "--undo").stdout == "nothing to take back\n"
-    assert contents(cli.home) == now
-
-
-CHANGED = (".claude.json", ".cursor/mcp.json", ".codex/config.toml")
-
-
-@pytest.mark.requirement("setup:safe")
-def test_undo_leaves_nobody_without_servers(cli: Cli) -> None:
-    """A file that cannot go back needs the servers in toolscript's own."""
+def test_undo_leaves_what_has_changed_and_nobody_without_servers(cli: Cli) -> None:
+    """A file that stays needs the servers in toolscript's own."""
     before = furnish(cli.home)
     assert cli("setup", "--yes", "--client", "windsurf").returncode == 0
     assert cli("setup", "--yes", "--client", "cursor").returncode == 0
     after = contents(cli.home)
     path, own = cli.home / ".cursor/mcp.json", cli.home / ".toolscript.json"
-    edited = path.read_bytes().replace(b"{\n", b'{ "mcpServers": { "github": { "url": "x"}, ', 1)
-    path.write_bytes(edited.replace(b'"mcpServers": {\n', b"", 1))
-    edited = path.read_bytes()
-    done = cli("setup", "--undo")
+    edited = path.read_bytes().replace(b"another account", b"of the house")
+    path.write_bytes(edited)
+    backup = path.with_name("mcp.json.bak")
+    assert (backup.read_bytes(), stat.S_IMODE(backup.stat().st_mode)) == (before[path], 0o600)
+    asked = cli("setup", "--undo")
+    assert (asked.returncode, contents(cli.home)) == (2, after | {path: edited})
+    assert asked.stderr.endswith("with toolscript setup --undo --yes\n")
+    done = cli("setup", "--undo", "--yes")
     assert done.returncode == 1
-    former = max((cli.home / ".toolscript/setup").glob("*/1.before"))
     assert done.stderr == (
-        f"toolscript: {path} stays: mcpServers.github is no longer as it was written; "
-        f"its former content is in {former}\n"
+        f"toolscript: {path} stays: it has changed since setup wrote it\n"
+        f"toolscript: take it back with: cp {backup} {path}\n"
         f"toolscript: {own} stays: files that stay need it\n"
     )
-    assert former.read_bytes() == before[path]
+    assert "-    // of the house" in done.stdout
+    assert "GITHUB_TOKEN" in done.stdout
+    assert not [secret for secret in SECRETS if secret in done.stdout]
     assert contents(cli.home) == before | {path: edited, own: after[own]}
-    path.write_bytes(after[path])
-    assert cli("setup", "--undo").returncode == 0
-    assert contents(cli.home) == before
+    path.write_bytes(backup.read_bytes())
+    assert cli("setup", "--undo", "--yes").returncode == 0
+    assert (contents(cli.home), backups(cli.home)) == (before, set())
+    assert cli("setup", "--undo", "--yes").stdout == "nothing to take back\n"
+
+
+@pytest.mark.requirement("setup:safe")
+def test_undo_stops_the_gateway_of_the_file_that_it_deletes(cli: Cli) -> None:
+    assert cli("setup", "--yes", "--client", "cursor").returncode == 0
+    assert cli("gateway", "start").returncode == 0
+    pid = cli.record()["pid"]
+    done = cli("setup", "--undo", "--yes")
+    assert (done.returncode, contents(cli.home)) == (0, {}), done.stderr
+    assert done.stdout.endswith(f"stopped its gateway (process {pid})\n")
+    own = str(cli.home / ".toolscript.json")
+    assert cli("gateway", "status", "--config", own).stdout == "not running\n"
 
 
 @pytest.mark.requirement("setup:move")
@@ -443,7 +427,7 @@ def test_a_client_without_a_file_gets_one(cli: Cli) -> None:
     settings = json.loads((cli.home / ".claude/settings.json").read_text("utf-8"))
     hook = {"type": "command", "command": f"{PROGRAM} hook --config {config}"}
     assert settings == {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
-    assert cli("setup", "--undo").returncode == 0
+    assert cli("setup", "--undo", "--yes").returncode == 0
     assert contents(cli.home) == {}
 
 
@@ -461,7 +445,7 @@ def test_a_client_without_servers_can_start_toolscript(cli: Cli) -> None:
     with session(cli) as client:
         assert client.ask("tools/list")["tools"]
     assert cli("setup", "--yes").stdout.endswith("nothing to change\n")
-    assert cli("setup", "--undo").returncode == 0
+    assert cli("setup", "--undo", "--yes").returncode == 0
     assert [*contents(cli.home)] == [path]
 
 
@@ -492,7 +476,7 @@ def test_a_user_chooses_and_confirms(cli: Cli) -> None:
     assert own["wiki"]["headers"] == {"Authorization": "Bearer ${secret:wiki_Authorization}"}
     changed = {path for path, data in contents(cli.home).items() if before.get(path) != data}
     assert changed == {cli.home / ".toolscript.json", cli.home / ".cursor/mcp.json"}
-    assert cli("setup", "--undo").returncode == 0
+    assert cli("setup", "--undo", "--yes").returncode == 0
     code, shown = at_a_terminal(cli, "all\nn\nn\nn\nn\ny\ny\n", "setup", *named)
     assert (code, contents(cli.home)) == (2, before)
     assert "nothing is written: the clients need the servers in" in shown

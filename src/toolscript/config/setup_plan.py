@@ -14,10 +14,10 @@ from toolscript.config.client_servers import ClientServer
 from toolscript.config.clients import ClientFile
 from toolscript.config.file_editor import REMOVED, edit, set_value
 from toolscript.config.file_parser import parsed
-from toolscript.config.known_keys import SECTIONS, URL_KEYS
+from toolscript.config.known_keys import SECTIONS
 from toolscript.config.variables import has_variable
 from toolscript.errors import ConfigSyntaxError
-from toolscript.text.json_values import as_list, as_object
+from toolscript.text.json_values import as_list
 from toolscript.text.secret_detection import (
     argument_secrets,
     named_secrets,
@@ -193,54 +193,6 @@ def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
     if hook in listed:
         return data
     return set_value(path, data, ("hooks", "UserPromptSubmit"), [*listed, hook])
-
-
-def take_back(path: Path, before: bytes | None, after: bytes, now: bytes) -> bytes | None:
-    """Returns a file's content without the change that setup made; None if nothing is left.
-
-    Args:
-        path: The file.
-        before: Its content before setup; None if there was no file.
-        after: The content that setup wrote.
-        now: Its content now, which has other changes, too.
-
-    Raises:
-        ConfigSyntaxError: The file cannot be edited, or the same keys have changed since setup.
-    """
-    was, then = _document(path, before or b""), _document(path, after)
-    data = edit(path, now, _inverse(was, then, _document(path, now), ()))
-    return None if before is None and _is_empty(_document(path, data)) else data
-
-
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_empty, cast("dict[str, Any]", value).values()))
-
-
-def _inverse(
-    was: dict[str, Any], then: dict[str, Any], now: dict[str, Any], keys: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yields the edits that turn values of an object which changed back to those it had."""
-    for key in dict.fromkeys((*was, *then)):
-        place = (*keys, key)
-        values: list[Any] = [each.get(key, REMOVED) for each in (was, then, now)]
-        old, new, present = values
-        if old in (present, new):
-            continue
-        if present == new or (key == "toolscript" and old is REMOVED):  # clients add to our entry
-            yield place, old
-        elif _is_section(new) and present in (REMOVED, as_object(present)):
-            yield from _inverse(as_object(old), as_object(new), as_object(present), place)
-        elif all(isinstance(each, list) for each in (new, present)):
-            added = [each for each in new if each not in as_list(old)]
-            yield place, [each for each in present if each not in added] or old
-        else:
-            raise ConfigSyntaxError(f"{'.'.join(place)} is no longer as it was written")
-
-
-def _is_section(value: Any) -> bool:
-    """Whether this is an object, but no entry of a server, which changes as a whole."""
-    values = [as_object(value).get(key) for key in ("command", *URL_KEYS)]
-    return isinstance(value, dict) and not any(isinstance(each, str | list) for each in values)
 
 
 def _document(path: Path, data: bytes) -> dict[str, Any]:

@@ -1,30 +1,26 @@
 """Changes other programs' files so that each change can be undone exactly.
 
-Before the first file is touched, a folder of the data directory holds the former and the new bytes
-of every file, and then a journal with their paths. So a process that is killed at any moment
-leaves each file whole, as it was or as it should be, and a journal that says which.
+Before a file changes, a row about it is written into a record, and then its former bytes beside it.
+So a process that is killed at any moment leaves each file whole, as it was or as it should be, and
+a record with a row for every file that has changed, and for every backup.
 """
 
 import errno
+import hashlib
 import json
 import os
-import shutil
 import stat
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
-from toolscript.errors import ConfigSyntaxError
+import msgspec
+
+from toolscript.errors import DataDirectoryError
 from toolscript.storage import atomic_files
-from toolscript.storage.atomic_files import locked, make_private, sync_directory
+from toolscript.storage.atomic_files import locked, make_private, may_exist, sync_directory
 
-_JOURNAL = "journal.json"
-_NEEDED = "needed"
-TakeBack: TypeAlias = Callable[[Path, bytes | None, bytes, bytes], bytes | None]
-"""Returns the content of a file as it is now without the change from its former to its new one;
-None if nothing else is in it. It raises `ConfigSyntaxError` if that cannot be told."""
+HAS_CHANGED = "it has changed since setup wrote it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +39,25 @@ class Restored:
     path: Path
     reason: str = ""
     """Why it is not; empty if it is."""
-    has_more: bool = False
-    """Whether it keeps later changes of another program."""
-    former: Path | None = None
-    """The file with the former content, if it has one and is not restored."""
+    backup: Path | None = None
+    """The file with its former content, if it had one."""
+
+
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    backup: str | None
+    """The name of the file with the former content, beside it; None if there was no file."""
+    before: str | None
+    """The digest of the former content."""
+    after: str
+    is_needed: bool
+    """Whether the other files need it."""
+
+
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rows: list[_Row]
+    digest: str
+    """That of the rows, so that a damaged record is none."""
 
 
 def content(path: Path) -> bytes | None:
@@ -75,94 +86,154 @@ def refusal(path: Path) -> str:
 
 
 def write_all(
-    folder: Path, changes: Sequence[FileChange], needed: Path | None = None
+    record: Path, changes: Sequence[FileChange], needed: Path | None = None
 ) -> Iterator[tuple[FileChange, str]]:
     """Writes files in their order, and yields each with the reason if it was not written.
 
-    A file is not written if it has changed meanwhile, or for a reason that `refusal` gives.
+    A file is not written if it has changed meanwhile, if its former content cannot be written
+    beside it, or for a reason that `refusal` gives.
 
     Args:
-        folder: Keeps the journals; see `restore_all`.
+        record: The file about the changes; see `restore_all`.
         changes: The files.
         needed: The file on which those behind it rely: without it they are not written, either.
 
     Raises:
-        OSError: The journal cannot be written; no file is changed then.
+        DataDirectoryError: The record is damaged; no file is changed then.
+        OSError: The record cannot be written; this file and those behind it are not changed.
     """
-    with locked(folder / ".lock"):
-        journal = folder / f"{time.time_ns():020d}"
-        make_private(journal)
-        for number, change in enumerate(changes):
-            if change.before is not None:
-                atomic_files.write_atomically(journal / f"{number}.before", change.before)
-            atomic_files.write_atomically(journal / f"{number}.after", change.after)
-        if needed is not None:
-            atomic_files.write_atomically(journal / _NEEDED, os.fsencode(needed))
-        paths = [os.fsdecode(change.path) for change in changes]
-        atomic_files.write_atomically(journal / _JOURNAL, json.dumps(paths).encode())
-        sync_directory(journal)
-        sync_directory(folder)
+    with locked(record.with_suffix(".lock")):
+        rows = _read(record)
         for change in changes:
-            reason = replace_file(change.path, change.before, change.after)
+            reason = _write(record, rows, change, is_needed=change.path == needed)
             yield change, reason
             if reason and change.path == needed:
                 return
 
 
-def restore_all(folder: Path, take_back: TakeBack) -> Iterator[Restored]:
-    """Puts every file back as it was before the first journal; yields each, the newest first.
+def _write(record: Path, rows: list[_Row], change: FileChange, *, is_needed: bool) -> str:
+    path, before = change.path, change.before
+    if reason := refusal(path):
+        return reason
+    names = (f"{path.name}.bak{number}" for number in ("", *range(2, 9999)))
+    backup = next(name for name in names if not may_exist(path.with_name(name)))
+    name = None if before is None else backup
+    row = _Row(os.fsdecode(path), name, _digest(before), _hash(change.after), is_needed)
+    rows.append(row)
+    _store(record, rows)
+    try:
+        if before is not None:
+            with open(path.with_name(backup), "xb", opener=_open_private) as file:
+                file.write(before)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_directory(path.parent)
+        reason = replace_file(path, before, change.after)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        _drop(record, rows, row)
+    return reason
 
-    A file that is no longer as it was written keeps its later changes, if ``take_back`` can
-    tell that apart. Else it stays, and so do the files that `write_all` was told to be needed, and
-    the journals of all of them.
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def restore_all(record: Path) -> Iterator[Restored]:
+    """Puts files back as they were before, the newest change first; yields each with the result.
+
+    A file that is no longer as it was written stays, and so do the files that `write_all` was told
+    to be needed, and the rows of all of them.
+
+    Raises:
+        DataDirectoryError: The record is damaged; no file is changed then.
+        OSError: The record cannot be written.
     """
-    with locked(folder / ".lock"):
-        journals = sorted(folder.glob("[0-9]*"), reverse=True)
-        changes = [each for journal in journals for each in _read_journal(journal)]
-        stuck: dict[Path, Restored] = {}
-        kept: set[Path] = set()
-        for journal, number, path, is_needed in sorted(changes, key=lambda change: change[-1]):
-            if path in stuck:  # an older change of it comes after the newer one
-                result = stuck[path]
-            elif is_needed and stuck:
-                result = Restored(path, "files that stay need it")
+    with locked(record.with_suffix(".lock")):
+        rows = _read(record)
+        results: dict[str, Restored] = {}
+        stuck: set[str] = set()
+        newest_first = rows[::-1]
+        for row in sorted(newest_first, key=lambda row: row.is_needed):
+            if row.path in stuck:  # an older change of it comes after the newer one
+                continue
+            path = Path(row.path)
+            backup = path.with_name(row.backup) if row.backup else None
+            reason = "files that stay need it" if row.is_needed and stuck else _restore(row, backup)
+            if reason:
+                stuck.add(row.path)
             else:
-                result = _restore(journal, number, path, take_back)
-            yield result
-            if result.reason:
-                stuck[path] = result
-                kept.add(journal)
-        for journal in journals:
-            if journal not in kept:
-                (journal / _JOURNAL).unlink(missing_ok=True)  # so the rest is never half a journal
-                shutil.rmtree(journal)
+                _drop(record, rows, row)
+            results[row.path] = Restored(path, reason, backup)
+        yield from results.values()
 
 
-def _read_journal(journal: Path) -> Iterator[tuple[Path, int, Path, bool]]:
-    """Yields a journal's files with their numbers, and whether the others need them."""
-    needed = content(journal / _NEEDED)
-    for number, name in enumerate(json.loads(content(journal / _JOURNAL) or b"[]")):
-        yield journal, number, Path(name), os.fsencode(name) == needed
-
-
-def _restore(journal: Path, number: int, path: Path, take_back: TakeBack) -> Restored:
-    place = journal / f"{number}.before"
-    before, after = content(place), (journal / f"{number}.after").read_bytes()
-    former = place if before is not None else None
+def _restore(row: _Row, backup: Path | None) -> str:
+    """Puts a file back, if it is as it was written or gone; returns why it stays."""
+    path = Path(row.path)
     try:
         now = content(path)
-        has_more = now is not None and now not in {before, after}
-        then = take_back(path, before, after, now or b"") if has_more else before
-        if now == then:
-            return Restored(path, has_more=has_more)
-        reason = refusal(path) if then is None else replace_file(path, now, then)
-        if then is None and not reason:
+        if _digest(now) == row.before:
+            return ""
+        before = content(backup) if backup else None
+        if _digest(before) != row.before:
+            return f"its former content is not in {backup} any more"
+        if now is not None and _digest(now) != row.after:
+            return HAS_CHANGED
+        if before is not None:
+            return replace_file(path, now, before)
+        reason = refusal(path)
+        if not reason:
             path.unlink()
-        return Restored(path, reason, has_more, former if reason else None)
-    except ConfigSyntaxError as error:
-        return Restored(path, str(error), former=former)
     except OSError as error:
-        return Restored(path, error.strerror or str(error), former=former)
+        return error.strerror or str(error)
+    return reason
+
+
+def _drop(record: Path, rows: list[_Row], row: _Row) -> None:
+    """Deletes a row and its backup."""
+    if row.backup:
+        Path(row.path).with_name(row.backup).unlink(missing_ok=True)
+    rows.remove(row)
+    _store(record, rows)
+
+
+def _read(record: Path) -> list[_Row]:
+    data = content(record)
+    if data is None:
+        return []
+    try:
+        read = msgspec.convert(json.loads(data), _Record)
+        if _digest_rows(read.rows) == read.digest:
+            return read.rows
+    except (ValueError, RecursionError):
+        pass
+    raise DataDirectoryError(
+        f"{record} is damaged, so no file is changed; the former content of each file is in "
+        "FILE.bak beside it: copy these back, then delete the record"
+    )
+
+
+def _store(record: Path, rows: list[_Row]) -> None:
+    if rows:
+        data = msgspec.to_builtins(_Record(rows, _digest_rows(rows)))
+        atomic_files.write_atomically(record, json.dumps(data, indent=2).encode())
+    else:
+        record.unlink(missing_ok=True)
+    sync_directory(record.parent)
+
+
+def _digest_rows(rows: list[_Row]) -> str:
+    return _hash(json.dumps(msgspec.to_builtins(rows)).encode())
+
+
+def _digest(data: bytes | None) -> str | None:
+    return None if data is None else _hash(data)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def replace_file(path: Path, before: bytes | None, after: bytes) -> str:

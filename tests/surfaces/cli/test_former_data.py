@@ -58,7 +58,9 @@ def test_former_data_counts_and_names_its_leftovers(former: Cli) -> None:
         kept = before.keys() & after.keys()
         assert kept
         assert all(after[name]["timestamp"] == before[name]["timestamp"] for name in kept)
-        folders = [former.home / ".toolscript" / n for n in ("questions", "scripts", "switches")]
+        names = ("questions", "scripts", "setup", "switches")
+        folders = [former.home / ".toolscript" / name for name in names]
+        folders[2].mkdir()  # it had the former contents of clients' files
         told = json.loads(former("doctor", "--output", "json").stdout)  # a held tool is wrong
         findings = {each["what"]: each for each in told["findings"]}
         assert findings["former data"]["ok"]

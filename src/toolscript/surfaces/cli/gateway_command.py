@@ -128,12 +128,16 @@ def stop(timeout_s: float, **flags: Any) -> None:
     if running is None:
         click.echo("not running")
         return
-    pid, file = running.record.pid, record_file(settings.paths)
+    stop_gateway(running.record.pid, record_file(settings.paths), timeout_s)
+    click.echo("stopped")
+
+
+def stop_gateway(pid: int, file: GatewayFile, timeout_s: float = STOP_TIMEOUT_S) -> None:
+    """Stops a gateway by its process and record; raises `GatewayError` if it had to be killed."""
     # A suspended process gets no other signal than the second.
     _signal(pid, signal.SIGTERM, getattr(signal, "SIGCONT", signal.SIGTERM))
     if _ends(file, timeout_s):
         _await_exit(pid)
-        click.echo("stopped")
         return
     _signal(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
     if not _ends(file, _KILL_TIMEOUT_S):

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,21 @@ import click
 from toolscript.config import setup_plan
 from toolscript.config.client_servers import ClientServer, read_servers
 from toolscript.config.clients import CLIENTS, ClientFile
+from toolscript.config.file_parser import parsed
 from toolscript.config.locations import home, home_file
 from toolscript.config.secret_store import SecretStore
-from toolscript.config.settings import load_settings
+from toolscript.config.settings import PathSettings, load_settings
 from toolscript.config.setup_plan import PlannedServer, find_secrets, merge, move_secrets
 from toolscript.errors import ConfigSyntaxError, InputError
 from toolscript.storage import reversible_writes
-from toolscript.storage.atomic_files import check_owner, is_file
-from toolscript.storage.reversible_writes import FileChange, content, refusal
+from toolscript.storage.atomic_files import check_owner, is_file, may_exist
+from toolscript.storage.reversible_writes import HAS_CHANGED, FileChange, content, refusal
+from toolscript.surfaces.cli.connect import record_file, running_gateway
+from toolscript.surfaces.cli.gateway_command import stop_gateway
 from toolscript.surfaces.cli.options import repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_table
 from toolscript.text.display import harmless, printable
+from toolscript.text.json_values import as_object
 from toolscript.text.redaction import redact
 from toolscript.text.secret_detection import redactable
 
@@ -73,14 +77,14 @@ def setup(
     """
     paths = load_settings(flags).paths
     check_owner(paths.data_dir)
-    store, journals = SecretStore(paths.data_dir), paths.data_dir / "setup"
+    store, record = SecretStore(paths.data_dir), paths.data_dir / "setup.json"
     if undo and dry_run:
         raise InputError("--undo has no --dry-run: it leaves every file that has changed since")
-    if undo:
-        return _undo(journals, store)
     is_asked = not (yes or dry_run)
     if is_asked:
-        _check_terminal()
+        _check_terminal(undo=undo)
+    if undo:
+        return _undo(paths, record, store, is_asked=is_asked)
     plan = _read(paths.config, names, store)
     _show(plan)
     chosen = [server for server in plan.servers if server.is_takable]
@@ -97,14 +101,16 @@ def setup(
     elif not dry_run:
         for name, value in values.items():
             store.set(name, value)
-        plan.has_refused |= _write(journals, changes, plan.own)
+        plan.has_refused |= _write(record, changes, plan.own)
     return 1 if plan.has_refused else 0
 
 
-def _check_terminal() -> None:
+def _check_terminal(*, undo: bool) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(
-            "nobody can be asked here; look with toolscript setup --dry-run, "
+            "nobody can be asked here; take everything back with toolscript setup --undo --yes"
+            if undo
+            else "nobody can be asked here; look with toolscript setup --dry-run, "
             "then write with toolscript setup --yes"
         )
 
@@ -277,10 +283,10 @@ def _lines(data: bytes) -> list[str]:
     return data.decode(encoding, "replace").splitlines()
 
 
-def _write(journals: Path, changes: Sequence[FileChange], own: Path) -> bool:
+def _write(record: Path, changes: Sequence[FileChange], own: Path) -> bool:
     """Writes the files and says so; returns whether one was left as it is."""
     has_failed = False
-    for change, reason in reversible_writes.write_all(journals, changes, own):
+    for change, reason in reversible_writes.write_all(record, changes, own):
         if reason:
             has_failed = True
             note(f"{change.path} is not changed: {reason}")
@@ -290,17 +296,48 @@ def _write(journals: Path, changes: Sequence[FileChange], own: Path) -> bool:
     return has_failed
 
 
-def _undo(journals: Path, store: SecretStore) -> int:
-    results = [*dict.fromkeys(reversible_writes.restore_all(journals, setup_plan.take_back))]
+def _undo(paths: PathSettings, record: Path, store: SecretStore, *, is_asked: bool) -> int:
+    if is_asked and not _confirms("Put every file back as it was before?"):
+        raise InputError("nothing is taken back")
+    results = [*reversible_writes.restore_all(record)]
     for result in results:
+        path, backup = result.path, result.backup
         if not result.reason:
-            more = ", but for what has changed since" if result.has_more else ""
-            click.echo(printable(f"as before{more}: {result.path}"))
+            click.echo(printable(f"as before: {path}"))
+            if not may_exist(path):
+                _stop_gateway(paths, path)
             continue
-        former = f"; its former content is in {result.former}" if result.former else ""
-        note(f"{result.path} stays: {result.reason}{former}")
+        note(f"{path} stays: {result.reason}")
+        if result.reason == HAS_CHANGED:
+            now, former = content(path) or b"", (content(backup) if backup else None) or b""
+            secrets = [*_secrets_in(path, now), *_secrets_in(path, former)]
+            _print_diff(path, now, former, redactable(secrets))
+            words = ["cp", str(backup), str(path)] if backup else ["rm", str(path)]
+            note(f"take it back with: {shlex.join(words)}")
     if not results:
         click.echo("nothing to take back")
     elif store.names():
         note("the secrets stay; see toolscript secret list")
     return 1 if any(result.reason for result in results) else 0
+
+
+def _secrets_in(path: Path, data: bytes) -> Iterator[str]:
+    """Yields the texts in a file that may be secret, also in the servers of its projects."""
+    cwd, directory = Path.cwd(), Path(home(os.environ))
+    clients = [each for each in CLIENTS if each.path(directory, cwd) == path]
+    try:
+        places = as_object(parsed(path, data).get("projects")) if data.strip() else {}
+        for place in ("", *places):
+            servers = read_servers(path, data, os.environ, Path(place), *clients[:1])
+            yield from find_secrets(servers)
+    except ConfigSyntaxError:
+        return  # the words that look like a secret are blanked all the same
+
+
+def _stop_gateway(paths: PathSettings, config: Path) -> None:
+    """Stops the gateway of a configuration that is gone."""
+    paths = replace(paths, config=config)
+    running = running_gateway(paths)
+    if running is not None:
+        stop_gateway(running.record.pid, record_file(paths))
+        click.echo(f"stopped its gateway (process {running.record.pid})")

@@ -30,7 +30,7 @@ _SSE = "over SSE, which MCP has given up"
 _SSE_ADVICE = "look in its documentation for an address of Streamable HTTP (often /mcp)"
 
 
-FORMER_FOLDERS = ("questions", "scripts", "switches")
+FORMER_FOLDERS = ("questions", "scripts", "setup", "switches")
 """The folders in the data directory that former versions wrote, and nothing reads any more."""
 
 
