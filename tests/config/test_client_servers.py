@@ -21,6 +21,7 @@ from toolscript.config.known_keys import (
     URL_KEYS,
 )
 from toolscript.config.server_entry import server
+from toolscript.config.setup_plan import merge
 
 BY_NAME = {client.name: client for client in CLIENTS}
 FOLDER = Path("/home/ana")
@@ -172,3 +173,16 @@ def test_opencode_has_two_places() -> None:
         ("mcp", "servers", "toolscript"),
         {"type": "local", "command": ["t", "mcp"]},
     )
+
+
+@pytest.mark.parametrize(
+    "section", [r'{"a": {"command": "x", "env": {"K": "\ud800"}}}', r'{"\ud800": {"command": "x"}}']
+)
+def test_a_server_with_half_a_character_stays(section: str) -> None:
+    [cursor] = [client for client in CLIENTS if client.name == "cursor"]
+    data = f'{{"mcpServers": {section}}}'.encode()
+    [server] = read_servers(Path("/h/mcp.json"), data, {}, Path("/h"), cursor)
+    assert server.spec is None
+    assert server.notes == (r"it has half a character, '\ud800'; write the whole one",)
+    [planned] = merge([], [server])
+    assert planned.state == "stays"

@@ -107,6 +107,7 @@ def read_servers(
             entry, notes = convert(raw, client, path.parent, base)
             is_off = is_listed_off
             try:
+                _check_characters(keys[-1], raw)
                 is_off |= read(raw).disabled
                 spec = read(entry, notes=notes)
             except EntryError as mistake:
@@ -118,6 +119,15 @@ def read_servers(
             itself = spec is not None and is_itself(spec, environ)
             shown = () if itself else tuple(notes)  # nothing is taken over of it
             yield ClientServer(client, (*place, *keys), entry, spec, itself, shown)
+
+
+def _check_characters(name: str, entry: dict[str, Any]) -> None:
+    """Raises `EntryError` for half of a surrogate pair, which no file can hold."""
+    try:
+        json.dumps([name, entry], ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise EntryError(f"it has half a character, {half!a}; write the whole one") from None
 
 
 def _entries(
