@@ -13,6 +13,7 @@ from toolscript.config.permission_rules import (
     decide,
     rules_of,
     sources_for,
+    sources_of,
 )
 from toolscript.config.servers import load_config
 from toolscript.errors import ConfigSyntaxError
@@ -192,6 +193,35 @@ def test_a_profile_that_is_not_configured_denies_everything() -> None:
 def test_a_wrong_rule_is_said(rules: Any, message: str) -> None:
     with pytest.raises(RuleError, match=message):
         rules_of(rules, "permissions")
+
+
+@pytest.mark.parametrize(
+    ("name", "decided"),
+    [
+        ("git__status", "allow"),
+        ("git__commit", "ask"),
+        ("git__reset", "deny"),
+        ("sqlite__read", "deny"),
+        ("mail__send", "ask"),
+        ("files__read", "none"),
+    ],
+)
+def test_rules_in_the_shape_of_claude_code_count(name: str, decided: str) -> None:
+    """The strictest list that names a tool counts, however general its name is."""
+    raw = {
+        "allow": ["mcp__git__status", "mcp__git__commit", "mcp__git__reset", "mcp__sqlite__read"],
+        "ask": ["mcp__git__commit"],
+        "deny": ["mcp__git__reset", "mcp__sqlite"],
+        "mail__*": "ask",
+    }
+    rule = decide(sources_of(raw, "permissions"), name, "write")
+    assert (rule.decision if rule else "none") == decided
+
+
+@pytest.mark.parametrize("names", [["Bash(rm *)"], [1], [["git__push"]], ["git"]])
+def test_a_name_that_is_no_tool_of_a_server_is_said(names: list[Any]) -> None:
+    with pytest.raises(RuleError, match="expected read, write, destructive, an id such as"):
+        sources_of({"deny": names}, "permissions")
 
 
 def configured(folder: Path, document: dict[str, Any]) -> Any:

@@ -98,7 +98,12 @@ class App:
         self._searches = Searches(gateway, index, self.permissions, self.catalogue, self.skills)
         self.search = self._searches.search
         """Finds tools, and skills if asked to: see `Searches.search`."""
-        self.call = Calls(self.catalogue, self.approvals, self.learning).call
+        self.call = Calls(
+            self.catalogue,
+            self.approvals,
+            self.learning,
+            lambda: follower.broken_rules if follower else "",
+        ).call
         """Calls a tool: see `Calls.call`."""
         self.review = partial(review, gateway)
         """Approves and rejects tools: see `reviewing.review`."""

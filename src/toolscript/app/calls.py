@@ -25,6 +25,7 @@ class Calls:
         catalogue: Returns the tools that a grant allows.
         approvals: Asks a person about calls.
         learning: Learns from calls; None learns nothing.
+        broken_rules: Returns why the rules of the files cannot be read; "" if they can.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class Calls:
         catalogue: Callable[[Grant], ScopedCatalogue],
         approvals: Approvals,
         learning: Learning | None,
+        broken_rules: Callable[[], str],
     ) -> None:
+        self._broken_rules = broken_rules
         self._catalogue = catalogue
         self._approvals = approvals
         self._learning = learning
@@ -121,6 +124,11 @@ class Calls:
 
         Without a rule only a caller that can ask its user is asked: any other one has decided.
         """
+        if tool.tool_class != "read" and (problem := self._broken_rules()):
+            raise DeniedError(
+                f"{tool.id} was not called: while rules cannot be read, only tools that read may "
+                f"be called ({problem})"
+            )
         grant = catalogue.grant
         decision, why = catalogue.permissions.decision(grant, tool)
         if decision == "deny":

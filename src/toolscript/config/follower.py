@@ -17,7 +17,7 @@ from toolscript.config import locations
 from toolscript.config.servers import Config, load_config
 from toolscript.config.settings import PathSettings
 from toolscript.config.trust import TrustStore
-from toolscript.errors import ConfigError
+from toolscript.errors import ConfigError, ConfigSyntaxError
 from toolscript.storage.atomic_files import stamp
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,8 @@ class Follower:
         self._watched = watched
         self._load = load
         self.problem = ""
+        self.broken_rules = ""
+        """The problem, if the files as they are now may have rules that cannot be read."""
 
     async def run(self, apply: Callable[[Config], None]) -> None:
         """Calls ``apply`` with each new configuration, until cancelled."""
@@ -67,11 +69,14 @@ class Follower:
             config = self._load()
         except (ConfigError, OSError) as error:  # OSError: a file was replaced just now
             self._report(str(error))
+            if isinstance(error, ConfigSyntaxError):
+                self.broken_rules = str(error)
             return None
         except Exception as error:
             # A boundary: the gateway keeps running with any content of the files.
             log.exception("the configuration could not be read")
             self._report(f"it could not be read ({type(error).__name__}); the log says why")
+            self.broken_rules = self.problem
             return None
         if config.key != self._current.key:
             self._report(
@@ -80,7 +85,7 @@ class Follower:
                 "which is another gateway's; start one there"
             )
             return None
-        self.problem, self._retry_at = "", math.inf
+        self.problem, self.broken_rules, self._retry_at = "", "", math.inf
         if config == self._current:
             return None
         self._current = config

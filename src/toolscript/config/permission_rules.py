@@ -57,10 +57,37 @@ def rules_of(raw: Any, origin: str, server: str = "") -> tuple[PermissionRule, .
     return tuple(_rule(key, value, origin, server) for key, value in entries.items())
 
 
+def sources_of(raw: Any, origin: str) -> tuple[tuple[PermissionRule, ...], ...]:
+    """Returns the sources that an object of rules is, which may have the shape of Claude Code's.
+
+    There the keys are decisions, and the values lists of names such as ``mcp__git__push`` and
+    ``mcp__git``. The strictest list that names a tool counts, so each is a source of its own.
+    Raises `RuleError`.
+    """
+    lists: dict[str, list[Any]] = {}
+    if isinstance(raw, dict):
+        entries = cast("dict[str, Any]", raw)
+        lists = {key: entries[key] for key in DECISIONS if isinstance(entries.get(key), list)}
+        raw = {key: value for key, value in entries.items() if key not in lists}
+    named = (
+        rules_of({_pattern_of(name): decision for name in names}, f"{origin}.{decision}")
+        for decision, names in lists.items()
+    )
+    return (*named, rules_of(raw, origin))
+
+
+def _pattern_of(name: Any) -> str:
+    """Returns the key of a rule for an element of a list."""
+    text = name if isinstance(name, str) else ""
+    own = text.removeprefix("mcp__")
+    return f"{own}{SEPARATOR}*" if own != text and SEPARATOR not in own else own
+
+
 def _rule(key: str, value: Any, origin: str, server: str) -> PermissionRule:
     if value not in DECISIONS:
         expected = ", ".join(DECISIONS)
-        raise RuleError(f"{origin}.{key} is {_show(value)}; expected one of {expected}")
+        example = f'such as {{"git{SEPARATOR}push": "deny"}}'
+        raise RuleError(f"{origin}.{key} is {_show(value)}; expected one of {expected}, {example}")
     every = f"{literal(server)}{SEPARATOR}*" if server else "*"
     if key in TOOL_CLASSES:
         return PermissionRule(every, value, key, origin)

@@ -20,7 +20,13 @@ from toolscript.config.issuer import Issuer, issuer_of
 from toolscript.config.known_keys import TOP_LEVEL_KEYS, listed, misspelt, unknown
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
-from toolscript.config.permission_rules import PermissionProfile, RuleError, rules_of, selection_of
+from toolscript.config.permission_rules import (
+    PermissionProfile,
+    RuleError,
+    rules_of,
+    selection_of,
+    sources_of,
+)
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.server_entry import Entry, EntryError, server
 from toolscript.config.server_sections import entries_of
@@ -231,12 +237,13 @@ def config_of(
         mistake = "issuer counts in your own file alone, so this one is not read"
     lines = (encodable(f"{path}: {mistake}"),) if mistake else ()
     running = [spec.name for spec in servers if not spec.disabled]
+    *stricter, top = _permissions(path, document)
     config = Config(
         (path,),
         tuple(servers),
         tuple(problems),
         {name: (*map(encodable, notes[name]),) for name in running} | own,
-        permissions=((*_permissions(path, document), *rules),),
+        permissions=(*stricter, (*top, *rules)),
         profiles=_profiles(path, document),
         issuer=issuer_of(path, document, environ) if base is None else None,
         key_problems=lines,
@@ -275,13 +282,13 @@ def _check_name(spec: ServerSpec) -> None:
         raise EntryError("the name is toolscript's own, in which it asks users; rename the server")
 
 
-def _permissions(path: Path, document: dict[str, Any]) -> tuple[PermissionRule, ...]:
-    """Returns the rules at the top of a file; raises `ConfigSyntaxError` for a wrong one.
+def _permissions(path: Path, document: dict[str, Any]) -> tuple[tuple[PermissionRule, ...], ...]:
+    """Returns the sources of the rules at the top of a file; raises `ConfigSyntaxError`.
 
     A rule that cannot be read might have denied something, so the file as a whole is not used.
     """
     try:
-        return rules_of(document.get("permissions"), "permissions")
+        return sources_of(document.get("permissions"), "permissions")
     except RuleError as mistake:
         raise ConfigSyntaxError(f"{path}: {mistake}") from None
 
