@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -31,7 +32,9 @@ from tests.support import (
     until,
 )
 
+from toolscript.config.settings import load_settings
 from toolscript.surfaces.cli.bridge import Bridge, open_stream
+from toolscript.surfaces.cli.first_answers import answer_first
 from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 from toolscript.surfaces.cli.http_exchange import Exchange
@@ -111,7 +114,9 @@ def test_a_client_that_ends_all_descendants_ends_its_bridge_alone(
     here.configure(s=scripted(tool("sign") | WRITES, elicits="Your name?"))
     with ExitStack() as stack:
         process = stack.enter_context(begun(here))
+        stack.callback(process.kill)
         Session(process).open()
+        until(lambda: here.records, "its gateway runs")
         pid = gateway_pid(here)
         other = stack.enter_context(session(here, elicitation={}))
         number = other.begin("tools/call", **called("s:sign", "call_tool"))
@@ -314,7 +319,7 @@ def test_a_gateway_does_not_end_during_a_call(here: Cli, scripted: Scripted) -> 
     command = here.command("call", "s__echo", '{"a": 1}')
     environ = here.environment()
     with session(here) as one:
-        one.ask("tools/list")
+        one.ask("ping")  # which the gateway answers
         pid = gateway_pid(here)
         process = subprocess.Popen(command, env=environ, cwd=here.home, stdout=subprocess.PIPE)
         until(lambda: lines(calls), "the call is under way")
@@ -414,6 +419,7 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
     opening = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": CLIENT}
     with session(here) as first:
         listed = first.ask("tools/list")
+        first.call("s:count")
     here("gateway", "stop")
     [file] = here.home.rglob("run/answers-*.json")
     for server in ("s", "other"):
@@ -428,7 +434,7 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
 
         answers = HandshakeCache(file, "/mcp/search/stream", None)
         with in_process(connect, answers) as (client, finish):
-            assert client.ask("initialize", **opening)["instructions"].endswith("tools of s.")
+            assert " the tools of s. " in client.ask("initialize", **opening)["instructions"]
             client.send(method="notifications/initialized")
             assert client.ask("tools/list") == listed
             waiting = client.begin("tools/call", name="search_tools", arguments={"query": "count"})
@@ -448,6 +454,41 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
             finish()
         assert not client.others
         here("gateway", "stop")
+
+
+@pytest.mark.requirement("bridge:survives")
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
+def test_the_very_first_session_is_answered_before_there_is_a_gateway(
+    here: Cli, scripted: Scripted, version: str
+) -> None:
+    """From the configuration alone, and as the gateway answers afterwards."""
+    here.configure(s=scripted(tool("count")), off=scripted(tool("count")) | {"disabled": True})
+    settings = load_settings(
+        {"config": here.home / ".toolscript.json", "data_dir": here.home / "d"}
+    )
+    opening = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
+    may_open = Event()
+
+    def connect() -> Exchange:
+        assert may_open.wait(PATIENCE_S)
+        record = here.record()
+        return open_stream(RemoteClient(record["url"], "", record["key"]), "/mcp/search/stream")
+
+    def open_session(answers: HandshakeCache) -> list[Any]:
+        with in_process(connect, answers) as (client, finish):
+            told = [client.ask("initialize", **opening)]
+            client.send(method="notifications/initialized")
+            told.append(client.ask("tools/list"))
+            if not may_open.is_set():
+                here.start_gateway()
+                may_open.set()
+            assert client.call("s:count")
+            finish()
+            assert not client.others, "it hears of no change"
+        return told
+
+    at_first = open_session(HandshakeCache(None, first=partial(answer_first, settings)))
+    assert at_first == open_session(HandshakeCache(None))
 
 
 @contextmanager

@@ -160,7 +160,7 @@ def test_models_see_the_search_and_what_is_pinned(url: str, mode: Mode) -> None:
         assert "among the tools of files, mail. " in (listed[0].description or "")
         assert all((each.meta or {})["anthropic/alwaysLoad"] for each in listed[:-1])
         instructions = client.instructions or ""
-        assert instructions.endswith(" Behind it are the tools of files, mail.")
+        assert instructions.startswith("Behind this server are the tools of files, mail. ")
         assert "search_tools" in instructions
         assert len(instructions) <= 600
         assert (await said(client, "mail__send_mail", {}))["name"] == "send_mail"

@@ -96,8 +96,7 @@ def test_a_weak_fit_and_what_was_not_searched_say_what_to_do() -> None:
 
 def test_what_a_model_reads_of_the_list_is_short() -> None:
     names = [f"server-{n:02}" for n in range(40)]
-    servers = [ServerStatus(name=name, state="ready") for name in names]
-    summary = meta_tools.summary(servers[:11])
+    summary = meta_tools.summary(names[:11])
     listed = meta_tools.meta_tools(summary, has_skills=True)
     del listed[FIND], listed[RUN]  # of another exposure; off unless scripts are allowed
     read = [
@@ -105,7 +104,9 @@ def test_what_a_model_reads_of_the_list_is_short() -> None:
     ]
     assert estimated_tokens(msgspec.json.encode(read)) <= 700
     for exposure in ("search", "two-phase", "all"):
-        assert len(meta_tools.instructions(exposure, meta_tools.summary(servers))) <= 600
+        told = meta_tools.instructions(exposure, meta_tools.summary(names))
+        assert len(told) <= 600
+        assert told.index("server-09") < 240, "of more than that Codex shows a model nothing"
 
 
 def test_a_held_tool_that_would_answer_is_told_of_without_its_text() -> None:
@@ -137,6 +138,23 @@ def test_parse_selection_that_no_tool_has_are_named() -> None:
     assert line == "no tool is called nope, other__x"
     assert len(lines(spec("Reads."), query="select:T")) == 2
     assert len(lines(spec("Reads."), query="select: what to read")) == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("connecting", "fit: not known yet. Search again in a moment."),
+        ("failed", "fit: none so far: not every server was searched. "),
+        (None, "fit: none. No tool here surely does that. "),
+    ],
+)
+def test_no_tool_is_ruled_out_while_a_server_was_not_searched(state: Any, told: str) -> None:
+    missing = [ServerStatus(name="git", state=state)] if state else []
+    empty = Found(SearchResult(hits=(), limit=5, threshold=0.35), {}, tuple(missing))
+    [verdict, *rest] = search_lines.of_tools("note", empty, {}).splitlines()
+    assert verdict.startswith(told)
+    assert all(line.startswith("not searched: git (") for line in rest)
+    assert len(rest) == len(missing)
 
 
 def test_the_verdict_waits_until_the_tools_are_embedded() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,26 @@ _MAX_BYTES = 512 * 1024
 _MAX_KEPT = 32
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
+FirstAnswer = Callable[[dict[str, Any], str], dict[str, Any] | None]
+
 
 class HandshakeCache:
     """The results of one configuration's gateways, by request.
 
     Args:
         file: Stores the results; None for no file.
+        first: Returns the result of a request that no gateway has answered, if that is known; its
+            second parameter is the protocol's version.
         kind: Further facts that the results depend on: the exposure, the profile.
     """
 
-    def __init__(self, file: Path | None, *kind: object) -> None:
+    def __init__(
+        self, file: Path | None, *kind: object, first: FirstAnswer = lambda _, __: None
+    ) -> None:
         self._file = file
+        self._first = first
+        self._told: dict[str, Any] = {}
+        """The results that no gateway has given."""
         self._kind = kind
         self._version = ""
         """The protocol's version that the session was opened with."""
@@ -38,14 +48,17 @@ class HandshakeCache:
 
     def get(self, message: dict[str, Any]) -> Any:
         """Returns the result of a request; None if it is not known."""
-        return self._results.get(self._key(message))
+        key = self._key(message)
+        if key and key not in self._results:
+            self._told[key] = self._first(message, self._version)
+        return self._results.get(key, self._told.get(key))
 
     def differs(self, message: dict[str, Any], result: Any) -> bool:
-        """Stores the result of a request; returns whether it differs from the stored one."""
+        """Stores the result of a request; returns whether it differs from the one before."""
         key = self._key(message)
-        before = self._results.get(key)
-        if not key or result == before:
+        if not key or result == self._results.get(key):
             return False
+        before = self._results.get(key, self._told.get(key))
         self._results.pop(key, None)
         self._results[key] = result
         while len(self._results) > _MAX_KEPT:
@@ -54,7 +67,7 @@ class HandshakeCache:
         if self._file is not None and len(written) <= _MAX_BYTES:
             with suppress(OSError):  # the next session waits for its gateway instead
                 write_atomically(self._file, written)
-        return True
+        return result != before
 
     def _key(self, message: dict[str, Any]) -> str:
         """Returns the key of a request; "" for one whose results are not stored."""

@@ -1,6 +1,7 @@
 """``toolscript mcp``."""
 
 import sys
+from functools import partial
 from typing import Any, cast
 
 import click
@@ -8,6 +9,7 @@ import click
 from toolscript.config.settings import Settings, load_settings
 from toolscript.surfaces.cli.bridge import Bridge, open_stream
 from toolscript.surfaces.cli.connect import client_of, record_file, running_gateway
+from toolscript.surfaces.cli.first_answers import answer_first
 from toolscript.surfaces.cli.gateway_client import RemoteClient, working_directory
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
@@ -58,7 +60,8 @@ def mcp(alone: bool, **flags: Any) -> None:
     # In two phases the list is another one after each search.
     is_steady = settings.server.exposure != "two-phase"
     file = record.with_name(record.name.replace("gateway", "answers", 1)) if is_steady else None
-    answers = HandshakeCache(file, path, settings.client.profile)
+    first = partial(answer_first, settings)
+    answers = HandshakeCache(file, path, settings.client.profile, first=first)
     Bridge(connect, sys.stdin.buffer, sys.stdout.buffer, answers).run()
 
 

@@ -22,7 +22,7 @@ from toolscript.errors import (
 )
 from toolscript.retrieval.profiles import SEARCH_SKILLS, SEARCH_TOOLS, TOOL_SEARCH
 from toolscript.surfaces.mcp import meta_tools, search_lines, wire
-from toolscript.surfaces.mcp.meta_tools import SCHEMAS, allow_long_results
+from toolscript.surfaces.mcp.meta_tools import OFFERED, SCHEMAS, SKILL_TOOLS, allow_long_results
 from toolscript.surfaces.mcp.request_context import (
     Exposure,
     RequestContext,
@@ -41,13 +41,6 @@ PATIENCE_S = 5.0
 _Raw: TypeAlias = dict[str, Any]
 _CALLS: dict[str, ToolClass] = {name: tool_class for tool_class, name in CALLS.items()}
 """The class of the tools that each of our tools calls."""
-_SKILLS = {SKILLS, READ}
-_OFFERED: dict[Exposure, set[str]] = {
-    "search": {SEARCH, DESCRIBE, *_CALLS, RUN, MORE, *_SKILLS},
-    "two-phase": {FIND, *_CALLS, RUN, MORE},
-    "all": {RUN, MORE, *_SKILLS},
-}
-"""The meta tools of each exposure."""
 
 
 class ToolEndpoint:
@@ -88,7 +81,7 @@ class ToolEndpoint:
 
     def _list_meta_tools(self, context: RequestContext) -> list[_Raw]:
         has_skills = bool(self._app.skills(context.grant).all())
-        hidden = set[str]() if has_skills else set(_SKILLS)
+        hidden = set[str]() if has_skills else set(SKILL_TOOLS)
         if self.exposure == "two-phase":  # they work unlisted if a client does not list again
             hidden |= {*_CALLS, RUN, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
@@ -97,7 +90,7 @@ class ToolEndpoint:
             hidden.add(RUN)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         longest = dict.fromkeys((*_CALLS, RUN, MORE), self._catalogue(context).longest_result)
-        offered = [name for name in listed if name in _OFFERED[self.exposure] - hidden]
+        offered = [name for name in listed if name in OFFERED[self.exposure] - hidden]
         return [allow_long_results(listed[name], longest.get(name, 0)) for name in offered]
 
     def has_pages(self, context: RequestContext) -> bool:
@@ -110,7 +103,10 @@ class ToolEndpoint:
 
     def _summary(self, context: RequestContext) -> str:
         session = context.session
-        session.summary = session.summary or meta_tools.summary(self._catalogue(context).servers())
+        if not session.summary:
+            servers = self._catalogue(context).servers()
+            off = {"disabled", "invalid"}
+            session.summary = meta_tools.summary(s.name for s in servers if s.state not in off)
         return session.summary
 
     async def list_tools(self, _: _Raw, context: RequestContext) -> _Raw:
@@ -125,7 +121,7 @@ class ToolEndpoint:
         name that is neither a meta tool's nor a server's tool's.
         """
         name, arguments = name_of(params), arguments_of(params)
-        is_meta = name in _OFFERED[self.exposure]
+        is_meta = name in OFFERED[self.exposure]
         try:
             if not is_meta:
                 return await self.calls.call_tool(name, arguments, context)
@@ -135,7 +131,7 @@ class ToolEndpoint:
             raise
         except ToolscriptError as problem:
             if isinstance(problem, UnknownNameError) and not is_meta:
-                if near := get_close_matches(name, sorted(_OFFERED[self.exposure]), 1, 0.8):
+                if near := get_close_matches(name, sorted(OFFERED[self.exposure]), 1, 0.8):
                     raise UnknownNameError(_use_itself(name, near[0])) from None
                 raise
             return wire.failure(problem)
@@ -228,7 +224,7 @@ class ToolEndpoint:
         Raises `ToolClassError`, which names what calls the tool.
         """
         name, given = arguments["tool"], arguments.get("arguments", {})
-        if name in _OFFERED[self.exposure]:
+        if name in OFFERED[self.exposure]:
             raise UnknownNameError(_use_itself(name, name))
         if arguments.keys() - {"tool", "arguments"}:
             takes: _Raw = {}

@@ -8,6 +8,7 @@ from toolscript.text.display import first_lines, printable
 from toolscript.text.names import name_warning
 from toolscript.text.wire_constants import (
     CALL,
+    CALLS,
     DESCRIBE,
     DESTROY,
     FIND,
@@ -19,7 +20,6 @@ from toolscript.text.wire_constants import (
     SEARCH,
     SKILLS,
 )
-from toolscript.types import ServerStatus
 
 MAX_LIMIT = 100
 MAX_DESCRIBED = 20
@@ -34,27 +34,35 @@ _TEXT = {"type": "string"}
 _QUERY = "The action and the object, such as 'append rows to a sheet', or a tool's name."
 _INSTRUCTIONS = {
     "search": (
-        "This server stands for many others, whose tools are not listed. Whenever a task needs "
-        "something that none of your tools does, search first: search_tools takes the action and "
-        "the object. Then call what was found with the tool in brackets."
+        "They are not listed: whenever a task needs something that none of your tools does, "
+        "search first: search_tools takes the action and the object. Then call what was found "
+        "with the tool in brackets."
     ),
     "two-phase": (
-        "This server stands for many others, whose tools are not listed. Find those for the task "
-        "with tool_search first, by the action and the object; then they are listed."
+        "They are not listed: find those for the task with tool_search first, by the action and "
+        "the object; then they are listed."
     ),
     "all": (
-        "This server passes on the tools of many others, as server__tool. A client with few "
-        "tools of its own should use /mcp/search instead, one that searches tools itself this."
+        "They are listed as server__tool. A client with few tools of its own should use "
+        "/mcp/search instead, one that searches tools itself this."
     ),
 }
+SKILL_TOOLS = {SKILLS, READ}
+OFFERED = {
+    "search": {SEARCH, DESCRIBE, *CALLS.values(), RUN, MORE, *SKILL_TOOLS},
+    "two-phase": {FIND, *CALLS.values(), RUN, MORE},
+    "all": {RUN, MORE, *SKILL_TOOLS},
+}
+"""The meta tools of each exposure."""
 
 
-def summary(servers: Iterable[ServerStatus]) -> str:
+def summary(servers: Iterable[str]) -> str:
     """Returns what can be searched, on one line: ``the tools of files, git``.
 
-    It has no numbers and says nothing about states: clients cache what it is part of.
+    It has no numbers and says nothing about states: clients cache what it is part of, and it is
+    told before a server is started.
     """
-    names = sorted(printable(s.name, 40) for s in servers if s.state not in {"disabled", "invalid"})
+    names = sorted(printable(name, 40) for name in servers)
     listed = first_lines(names, _MAX_SERVERS, "{} more servers")
     return f"the tools of {', '.join(listed)}" if listed else "the tools of the user's servers"
 
@@ -70,7 +78,8 @@ def instructions(exposure: str, tools: str) -> str:
 
     ``tools`` is the `summary` of what can be searched.
     """
-    return f"{_INSTRUCTIONS[exposure]} Behind it are {printable(tools, _MAX_SUMMARY)}."
+    # The names come first: Codex, for one, shows a model no more than 250 characters.
+    return f"Behind this server are {printable(tools, _MAX_SUMMARY)}. {_INSTRUCTIONS[exposure]}"
 
 
 def meta_tools(tools: str, *, has_skills: bool) -> dict[str, dict[str, Any]]:

@@ -44,7 +44,9 @@ def of_tools(query: str, found: Found, names: Mapping[str, str]) -> str:
     held = [held_line(result.held)] if result.held else []
     missing = _describe_missing(found.missing or (), is_brief=result.fit == "good")
     more = [*_unknown_names(query, result.hits), *missing, *held]
-    return "\n".join([_verdict(result, "tool"), *lines, *_write_degraded(result), *more])
+    return "\n".join(
+        [_verdict(result, "tool", found.missing or ()), *lines, *_write_degraded(result), *more]
+    )
 
 
 def of_skills(result: SearchResult) -> str:
@@ -54,14 +56,22 @@ def of_skills(result: SearchResult) -> str:
     return "\n".join([_verdict(result, "skill"), *lines, *_write_degraded(result), *held])
 
 
-def _verdict(result: SearchResult, noun: str) -> str:
+def _verdict(result: SearchResult, noun: str, missing: Sequence[ServerStatus] = ()) -> str:
+    """Returns the first line.
+
+    While the tools of ``missing`` servers are not known, it says of none that it is not there: a
+    model that believes so gives up.
+    """
     if result.fit == "good":
         return "fit: good"
-    if any(each.endswith(NOT_EMBEDDED) for each in result.degraded):
+    starts = result.fit == "none" and any(each.state == "connecting" for each in missing)
+    if starts or any(each.endswith(NOT_EMBEDDED) for each in result.degraded):
         return "fit: not known yet. Search again in a moment."
     if result.fit == "weak":
         return f"fit: weak. {_ADVICE}"
     nearest = " Nearest:" if result.hits else ""
+    if missing:
+        return f"fit: none so far: not every server was searched. {_ADVICE}{nearest}"
     return f"fit: none. No {noun} here surely does that. {_ADVICE}{nearest}"
 
 
