@@ -8,7 +8,7 @@ import pytest
 from tests import launcher
 from tests.endurance.effort import Effort
 from tests.support import Cli
-from tests.users.homes import contents, furnish
+from tests.users.homes import backups, contents, furnish
 
 
 @pytest.mark.requirement("setup:safe")
@@ -34,11 +34,13 @@ def test_a_kill_loses_no_file_and_leaves_none_half_written(cli: Cli, effort: Eff
         halfway += 0 < len(changed) < len(complete)
         if number % 2:
             assert cli("setup", "--yes").returncode == 0
-            assert {path: contents(cli.home)[path] for path in after} == after
+            now = contents(cli.home)
+            assert {path: now[path] for path in after} == after
         else:
             kill(cli, "--undo --yes", duration_s, chance)
         assert cli("setup", "--undo", "--yes").returncode == 0
         assert {path: data for path, data in contents(cli.home).items() if path in after} == before
+        assert not backups(cli.home)
     assert halfway >= kills // 20
 
 

@@ -50,7 +50,7 @@ VERBS = ("read", "write")
 
 def contents(home: Path) -> dict[Path, bytes]:
     """Returns every file of a home directory, but toolscript's data and setup's backups."""
-    files = (path for path in home.rglob("*") if path.is_file() and path not in backups(home))
+    files = {path for path in home.rglob("*") if path.is_file()} - backups(home)
     return {path: path.read_bytes() for path in files if ".toolscript" not in path.parts}
 
 
