@@ -98,6 +98,11 @@ _MEANT: dict[str, list[str]] = {
     "servers": ["list-servers"],
 }
 """The commands that users mean by some other words."""
+_ELSEWHERE = {
+    "uninstall": "Undo `toolscript setup` first, see docs/guides/everyday.md.",
+    "upgrade": "Your installer does that, see docs/guides/everyday.md.",
+}
+"""Advice about commands that other programs have."""
 _ASKING = {
     *("search", "list-servers", "list-tools", "describe", "logs", "get-types", "call", "activity"),
     "hook",
@@ -142,6 +147,7 @@ class _LazyGroup(click.Group):
 
             meant = _MEANT.get(name) or get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
             advice = f"Did you mean {' or '.join(meant)}?" if meant else "See toolscript --help."
+            advice = _ELSEWHERE.get(name, advice)
             ctx.fail(f"No such command '{printable(name, 60)}'. {advice}")
         return super().resolve_command(ctx, args)
 
