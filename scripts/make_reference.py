@@ -34,7 +34,7 @@ COMMON_LINES = re.compile(r"\n  -h, --help +Show this message and exit\.|\n+  Fo
 """The lines at the end of each command's help."""
 ENTRY = re.compile(r"\n  (-\S.*?)(?:  +|\n {10,})(\S.*(?:\n {10,}\S.*)*)")
 """An option in a command's help: its name and its description."""
-SHARED_BY = 3
+SHARED_BY = 2
 """An option is explained once if at least as many commands describe it alike."""
 NOTE = "<!-- Written by scripts/make_reference.py: change the code, then run that. -->"
 
@@ -132,7 +132,9 @@ def _wrapped(text: str) -> str:
 
 def _section(option: Option) -> str:
     text, _ = _split(option)
-    return f"## {option.name}\n\n{text}\n\n- Type: {_type(option)}"
+    kind = _type(option)
+    stated = "" if kind in {"text", "path", "true or false"} else f"\n\n- Type: {kind}"
+    return f"## {option.name}\n\n{text}{stated}"
 
 
 def _split(option: Option) -> tuple[str, str]:

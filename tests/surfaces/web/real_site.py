@@ -200,7 +200,7 @@ def _ask_to_close(site: RealSite) -> int:
 
 def _states(visitor: Browser) -> set[str]:
     rows = visitor.open(f"{PAGE}/servers.json").json["servers"]
-    return {"servers", *(row["server"]["state"] for row in rows)}
+    return {"servers", *(row["state"] for row in rows)}
 
 
 def _review(site: RealSite) -> Any:
