@@ -8,6 +8,7 @@ from typing import Any
 
 from toolscript.config.settings import Settings
 from toolscript.errors import ToolscriptError
+from toolscript.surfaces.cli.connect import record_file
 from toolscript.surfaces.server.config_sources import load
 from toolscript.text.wire_constants import RUN, SKILLS_EXTENSION
 from toolscript.version import __version__
@@ -28,6 +29,9 @@ def answer_first(settings: Settings, message: dict[str, Any], version: str) -> A
     """
     if version not in _VERSIONS or settings.server.exposure != "search" or settings.client.profile:
         return None
+    gateway = record_file(settings.paths)
+    if gateway.read() is not None and gateway.is_locked():
+        return None  # it runs, and answers by itself
     try:
         config = load(settings.paths)
     except ToolscriptError:  # the gateway's start says so
