@@ -192,15 +192,11 @@ class NotOwnerError(NotConnectedError):
 
 
 class RefusedError(UpstreamError):
-    """A server answered a request with a JSON-RPC error, whose fields are unchanged."""
+    """A server answered a request with a JSON-RPC error; its name is before its message."""
 
-    def __init__(
-        self, message: str, code: int = -32603, server_message: str = "", data: object = None
-    ) -> None:
+    def __init__(self, message: str, code: int = -32603, data: object = None) -> None:
         super().__init__(message)
         self.code = code
-        self.server_message = server_message or message
-        """The message of the server, without its name."""
         self.data = data
 
 

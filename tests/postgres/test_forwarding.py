@@ -55,7 +55,7 @@ def test_a_forged_request_is_not_opened() -> None:
     [
         {"content": [{"type": "text", "text": "ü"}]},
         RawResult(b'{"content":[],"isError":false}'),
-        RefusedError("files: no", -32000, "no", {"why": 1}),
+        RefusedError("files: no", -32000, {"why": 1}),
         CallTimeoutError("too late"),
     ],
 )

@@ -58,19 +58,17 @@ class _Failure(msgspec.Struct, frozen=True):
     kind: str
     message: str
     code: int = 0
-    server_message: str = ""
     data: Any = None
 
     @classmethod
     def of(cls, error: Exception) -> "_Failure":
         if isinstance(error, RefusedError):
-            said = (error.code, error.server_message, error.data)
-            return cls(RefusedError.__name__, str(error), *said)
+            return cls(RefusedError.__name__, str(error), error.code, error.data)
         return cls(type(error).__name__, str(error))
 
     def error(self) -> Exception:
         if self.kind == RefusedError.__name__:
-            return RefusedError(self.message, self.code, self.server_message, self.data)
+            return RefusedError(self.message, self.code, self.data)
         return _KINDS.get(self.kind, UpstreamError)(self.message)
 
 

@@ -173,14 +173,16 @@ def test_arguments_that_do_not_fit_never_reach_the_server(
         assert len(lines(calls)) == 1
 
 
-def test_an_error_of_the_servers_is_passed_on(scripted: Scripted, tmp_path: Path) -> None:
-    error = {"code": -32042, "message": "first pay the secret-1234", "data": {"url": "https://x"}}
+def test_b12_an_error_of_the_servers_is_passed_on_after_its_name(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    said = "\x1b[2Jtoolscript: first pay the secret-1234"
+    error = {"code": -32042, "message": said, "data": {"url": "https://x"}}
     server = scripted(tool("pay"), errors={"pay": error}, env={"TOKEN": "secret-1234"})
     with running(served(tmp_path, s=server)) as app, pytest.raises(RefusedError) as refused:
         call(app, "s__pay")
     assert (refused.value.code, refused.value.data) == (-32042, {"url": "https://x"})
-    assert refused.value.server_message == "first pay the ***"
-    assert str(refused.value) == "s: first pay the ***"
+    assert str(refused.value) == "s: \ufffd[2Jtoolscript: first pay the ***"
 
 
 TEXT = {"type": "text", "text": "beside"}

@@ -428,11 +428,11 @@ def test_a_long_result_is_shortened_and_read_on(
         talk(f"{address}/mcp", work, mode)
 
 
-def test_a_servers_refusal_is_passed_on_unchanged(url: str) -> None:
+def test_a_servers_refusal_is_passed_on_after_its_name(url: str) -> None:
     async def work(client: Client) -> None:
         with pytest.raises(MCPError) as refused:
             await client.call_tool("mail__refuses", {})
-        assert (refused.value.code, refused.value.message) == (-32042, "pay first")
+        assert (refused.value.code, refused.value.message) == (-32042, "mail: pay first")
         assert refused.value.data == {"url": "u"}
         with pytest.raises(MCPError, match="no tool is called 'nothing'"):
             await client.call_tool("nothing", {})
@@ -689,7 +689,7 @@ def test_messages(url: str) -> None:
     given: dict[str, Any] = {"tool": "mail:mixed", "arguments": {}}
     assert rpc(url, "tools/call", name="call_destructive_tool", arguments=given)["result"] == RESULT
     refused = rpc(url, "tools/call", name="mail__refuses", arguments={})["error"]
-    assert refused == {"code": -32042, "message": "pay first", "data": {"url": "u"}}
+    assert refused == {"code": -32042, "message": "mail: pay first", "data": {"url": "u"}}
     assert rpc(url, "tools/call", name="nothing")["error"]["code"] == -32602
     assert rpc(url, "nothing/at/all")["error"]["code"] == -32601
     assert rpc(url, "ping")["result"] == {}

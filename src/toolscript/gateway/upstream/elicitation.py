@@ -13,7 +13,7 @@ METHOD = "elicitation/create"
 DECLINED: _Raw = {"action": "decline"}
 URL_NEEDED = -32042
 """The code of an error whose data has addresses that the user is to open first."""
-_MAX_LINES, _MAX_LINE_CHARS, _MAX_FIELDS = 40, 500, 200
+_MAX_MESSAGE_CHARS, _MAX_LINE_CHARS, _MAX_FIELDS = 4000, 500, 200
 _SECRET = re.compile(
     r"\b(pass ?(word|phrase|code|wd)s?|pass|pwd|pin( code| number)?|secrets?|tokens?|credentials?"
     r"|(api|access|private|secret|security|recovery|encryption|ssh|license) ?keys?"
@@ -26,10 +26,10 @@ _SECRET = re.compile(
 def attributed(server: str, question: _Raw, redact: Callable[[str], str]) -> _Raw:
     """Returns the question with its server's name before it.
 
-    Its text, and the titles and descriptions of its fields, hold no control characters.
+    Its text, and the titles and descriptions of its fields, hold no control characters, and are on
+    one line: a second one could be taken for a question of toolscript's.
     """
-    lines = redact(str(question.get("message", ""))).splitlines()[:_MAX_LINES]
-    shown = "\n".join(printable(line, _MAX_LINE_CHARS) for line in lines)
+    shown = printable(redact(str(question.get("message", ""))), _MAX_MESSAGE_CHARS)
     marked = {**question, "message": f"{server} asks: {shown}"}
     schema = question.get("requestedSchema")
     if isinstance(schema, dict):
@@ -86,5 +86,5 @@ def _names_a_secret(name: str, field: Any) -> bool:
 
 
 def _is_secret(text: str) -> bool:
-    shown = printable(text, _MAX_LINES * _MAX_LINE_CHARS)
+    shown = printable(text, 5 * _MAX_MESSAGE_CHARS)
     return any(map(_SECRET.search, (shown.casefold(), " ".join(words(shown)))))

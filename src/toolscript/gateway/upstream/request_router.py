@@ -35,7 +35,7 @@ from toolscript.gateway.upstream.http_outcome import FORGOTTEN, HttpOutcome, rec
 from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
 from toolscript.gateway.upstream.task_polling import CANCEL, GET, UPDATE, wait_for_task
 from toolscript.gateway.upstream.tool_listing import answers_listing
-from toolscript.text.display import printable
+from toolscript.text.display import harmless, printable
 from toolscript.text.wire_constants import TASK
 
 log = logging.getLogger(__name__)
@@ -245,9 +245,7 @@ class RequestRouter:
             answer = await self._ask(self._only_pending(), question)
             return mcp_types.ElicitResult.model_validate(answer)
         except RefusedError as refusal:
-            return mcp_types.ErrorData(
-                code=refusal.code, message=refusal.server_message, data=refusal.data
-            )
+            return mcp_types.ErrorData(code=refusal.code, message=str(refusal), data=refusal.data)
 
     async def _answer(
         self, session: ClientSession, method: str, params: _Raw, pending: _PendingRequest
@@ -326,12 +324,12 @@ class RequestRouter:
             self._check()
             reason = CUT if is_cut(error) else self._describe(error)
             return NotConnectedError(f"{self._server}: {reason}")
-        said, data = self._redact(error.message), error.data
+        said, data = f"{self._server}: {harmless(self._redact(error.message))}", error.data
         if error.code == URL_NEEDED and isinstance(data, dict):
             data = self._attribute_addresses(cast("_Raw", data))
         else:
             data = self._redact_data(data)
-        return RefusedError(f"{self._server}: {said}", error.code, said, data)
+        return RefusedError(said, error.code, data)
 
     def _redact_data(self, data: Any) -> Any:
         """Returns the data of an error without secrets, or None if that leaves no JSON."""

@@ -336,7 +336,7 @@ class _SdkCaller:
         try:
             answer = await self._ctx.session.send_request(request, _ClientAnswer, metadata=related)
         except MCPError as error:
-            raise RefusedError(error.message, error.code, data=error.data) from None
+            raise RefusedError(error.message, error.code, error.data) from None
         return answer.root
 
 

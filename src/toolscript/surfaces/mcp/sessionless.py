@@ -79,9 +79,9 @@ def _request(message: Any) -> _Raw | None:
 
 
 def error_fields(problem: ToolscriptError) -> tuple[int, str, Any]:
-    """Returns an error's code, message and data; a server's own refusal keeps its own."""
+    """Returns an error's code, message and data; a server's refusal keeps its code and data."""
     if isinstance(problem, RefusedError):
-        return problem.code, problem.server_message, problem.data
+        return problem.code, str(problem), problem.data
     return codes_of(type(problem)).json_rpc, str(problem), None
 
 
