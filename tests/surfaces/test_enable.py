@@ -16,8 +16,8 @@ STEPS: dict[str, tuple[list[list[str]], set[str]]] = {
     "a tool on": ([["enable", "aardvark__southward"]], ALL),
     "a pattern off": ([["disable", "aardvark:*"]], {"eastward"}),
     "a pattern on": ([["enable", "*vark__*"]], ALL),
-    "a server off": ([["disable", "bee*"]], ALL - {"eastward"}),
-    "a server on": ([["enable", "beetle"]], ALL),
+    "two off": ([["disable", "aardvark__southward", "bee*"]], {"northward"}),
+    "two on": ([["enable", "aardvark__southward", "beetle"]], ALL),
     "removed": ([["remove", "beetle"]], ALL - {"eastward"}),
     "added": ([["add", "beetle", "--"]], ALL),
 }

@@ -18,33 +18,35 @@ from toolscript.text.json_values import as_list
 from toolscript.types import SEPARATOR, as_id
 from toolscript.types.patterns import matches, specificity_of
 
-_NAME = "SERVER[__TOOL]"
+_NAMES = "SERVER[__TOOL]..."
 _Edit: TypeAlias = tuple[Sequence[str], Any]
 
 
 @click.command()
-@click.argument("name", metavar=_NAME)
+@click.argument("names", metavar=_NAMES, nargs=-1, required=True)
 @project_option
 @settings_options("config", "data_dir")
-def disable(name: str, project: bool, **flags: Any) -> None:
+def disable(names: tuple[str, ...], project: bool, **flags: Any) -> None:
     """Turn a server or tools off: nobody finds, lists or calls them.
 
     You may use patterns, such as 'github__delete_*'. Your file says so afterwards, with
     "disabled" or "excludeTools"; a running gateway follows at once.
     """
-    _turn(as_id(name), flags, on=False, project=project)
+    for name in map(as_id, names):
+        _turn(name, flags, on=False, project=project)
 
 
 @click.command()
-@click.argument("name", metavar=_NAME)
+@click.argument("names", metavar=_NAMES, nargs=-1, required=True)
 @project_option
 @settings_options("config", "data_dir")
-def enable(name: str, project: bool, **flags: Any) -> None:
+def enable(names: tuple[str, ...], project: bool, **flags: Any) -> None:
     """Turn a server or tools on again.
 
     You may use patterns, such as 'github__*'. A running gateway follows at once.
     """
-    _turn(as_id(name), flags, on=True, project=project)
+    for name in map(as_id, names):
+        _turn(name, flags, on=True, project=project)
 
 
 def _turn(pattern: str, flags: Mapping[str, Any], *, on: bool, project: bool) -> None:

@@ -29,9 +29,8 @@ _ADVICE = {
 _SSE = "over SSE, which MCP has given up"
 _SSE_ADVICE = "look in its documentation for an address of Streamable HTTP (often /mcp)"
 
-
-FORMER_FOLDERS = ("questions", "scripts", "setup", "switches")
-"""The folders in the data directory that former versions wrote, and nothing reads any more."""
+FORMER_DATA = ("questions", "scripts", "setup", "switches", "keys/session-*.key")
+"""Patterns of the data that former versions wrote, and nothing reads any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +137,11 @@ def _data(data_dir: Path) -> Finding:
 
 
 def _former_data(data_dir: Path) -> Iterator[Finding]:
-    """The folders that nothing reads any more, if there are any."""
-    names = [name for name in FORMER_FOLDERS if (data_dir / name).is_dir()]
-    if names:
-        advice = f"delete them: {shlex.join(['rm', '-r', *(str(data_dir / n) for n in names)])}"
-        found = f"{', '.join(names)}: written by a former version, and used by none now"
-        yield Finding("former data", ok=True, found=found, advice=advice)
+    """The folders and files that nothing reads any more, if there are any."""
+    paths = sorted(chain.from_iterable(map(data_dir.glob, FORMER_DATA)))
+    if paths:
+        advice = f"delete them: {shlex.join(['rm', '-r', *map(str, paths)])}"
+        yield Finding("former data", ok=True, found="used by no version now", advice=advice)
 
 
 def _tokens(settings: Settings, config_key: str) -> Finding:
