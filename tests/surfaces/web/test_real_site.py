@@ -112,8 +112,7 @@ def test_a_screen_over_real_servers(site: RealSite, name: str, size: str, folder
         if name in {"search", "why-not"}:
             page.reload()  # the first search since the start takes longest, and the picture says so
         elif name == "activity":
-            expect(page.locator("tbody tr", has_text="found with")).not_to_have_count(0)
-            page.locator("summary").first.click()
+            expect(page.locator("tbody tr")).not_to_have_count(0)
         check_and_take(page, f"{name}-{size}", folder, site.home)
 
 
