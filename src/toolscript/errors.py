@@ -70,7 +70,7 @@ class RangeError(InputError):
 
 
 class ArgumentsError(InputError):
-    """A tool's arguments do not fit its schema; the message says what to change."""
+    """A tool's arguments do not fit its schema; the message names the mistakes."""
 
 
 class UnknownNameError(InputError):

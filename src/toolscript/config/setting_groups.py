@@ -262,7 +262,7 @@ class ServerSettings:
 
     exposure: str = _setting(
         "search",
-        "What models see: the search, tool_search and what it finds, or every tool.",
+        "Tools that models see: the search, tool_search with its results, or every tool.",
         "TOOLSCRIPT_EXPOSURE",
         "--exposure",
         choices=("search", "two-phase", "all"),

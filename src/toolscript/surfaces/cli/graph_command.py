@@ -43,7 +43,7 @@ def show(output: str, limit: int, **flags: Any) -> None:
 @output_option
 @settings_options("config", "data_dir")
 def related(tool: str, output: str, **flags: Any) -> None:
-    """Show what is used before and after TOOL, and what it needs first."""
+    """Show the tools used before and after TOOL, and those that it needs first."""
     with connected(flags, embed=False) as client:
         answer = client.get("/graph/related", [("tool", tool)])
     kinds = {"before": "before it", "after": "after it", "needs": "needed first"}
