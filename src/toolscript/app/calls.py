@@ -87,13 +87,8 @@ class Calls:
             return await anyio.to_thread.run_sync(builtin.call, arguments)
         tool = await _reach(catalogue, name, caller)
         check_class(tool, classes)
-        if by_model and not tool.is_for_models:
-            why = (
-                "has blanks in its name"
-                if " " in tool.name
-                else f"is for the page of {tool.server}"
-            )
-            raise DeniedError(f"{tool.id} {why}, not for models")
+        if by_model and (obstacle := tool.obstacle_for_models):
+            raise DeniedError(f"{tool.id} {obstacle}, not for models")
         if checked:
             arguments = check_arguments(tool.id, tool.input_schema, arguments)
         arguments = tool.arguments(arguments)

@@ -50,11 +50,12 @@ def validate(
         if compiled is None:
             return []
         validator, visits, returns = compiled
-        values, depth = _measure(arguments)
         if ours:
-            arguments = cast("Mapping[str, Any]", _prune(arguments, _MAX_DEPTH))
-        elif depth > _MAX_DEPTH or values * visits * returns**depth > MAX_WORK:
-            return []
+            arguments = cast("Mapping[str, Any]", _flatten(arguments, _MAX_DEPTH))
+        else:
+            values, depth = _measure(arguments)
+            if depth > _MAX_DEPTH or values * visits * returns**depth > MAX_WORK:
+                return []
         mistakes = filter(_is_decided, validator.iter_errors(arguments))
         return list(islice(mistakes, limit))
     except (ValueError, TypeError, RecursionError):
@@ -152,11 +153,12 @@ def _follow(root: Any, reference: str) -> Any:
     return find_part(root, path) if start == "#" else None
 
 
-def _prune(value: Any, depth: int) -> Any:
+def _flatten(value: Any, depth: int) -> Any:
+    """Returns a value with null in the place of the objects and lists below a depth."""
     if not isinstance(value, dict | list) or not depth:
         return None if isinstance(value, dict | list) else value
     if isinstance(value, dict):
         return {
-            name: _prune(item, depth - 1) for name, item in cast("dict[str, Any]", value).items()
+            name: _flatten(item, depth - 1) for name, item in cast("dict[str, Any]", value).items()
         }
-    return [_prune(item, depth - 1) for item in cast("list[Any]", value)]
+    return [_flatten(item, depth - 1) for item in cast("list[Any]", value)]

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -123,7 +124,7 @@ def _write(record: Path, rows: list[_Row], change: FileChange, *, is_needed: boo
     _store(record, rows)
     try:
         if before is not None:
-            with open(path.with_name(backup), "xb", opener=_open_private) as file:
+            with open(path.with_name(backup), "xb", opener=partial(os.open, mode=0o600)) as file:
                 file.write(before)
                 file.flush()
                 os.fsync(file.fileno())
@@ -134,10 +135,6 @@ def _write(record: Path, rows: list[_Row], change: FileChange, *, is_needed: boo
     if reason:
         _drop(record, rows, row)
     return reason
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def restore_all(record: Path) -> Iterator[Restored]:

@@ -119,14 +119,20 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @property
     def is_for_models(self) -> bool:
-        """Whether models may use it.
+        """Whether models may use it."""
+        return not self.obstacle_for_models
 
-        An MCP App has tools for its own page alone (SEP-1865). A name with blanks can be a sentence
-        for the model, which reads it before all that toolscript says of the tool.
+    @property
+    def obstacle_for_models(self) -> str:
+        """The reason why models may not use it, which follows its id; empty if they may.
+
+        MCP Apps have tools for their pages alone (SEP-1865); a name with blanks can be a sentence.
         """
+        if " " in self.name:
+            return "has blanks in its name"
         visibility = as_object((self.meta or {}).get("ui")).get("visibility")
         is_shown = not isinstance(visibility, list) or "model" in visibility
-        return is_shown and " " not in self.name
+        return "" if is_shown else f"is for the page of {self.server}"
 
     @property
     def page(self) -> str:
