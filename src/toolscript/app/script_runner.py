@@ -6,6 +6,7 @@ from toolscript.app.base import ScriptDoor, ScriptOutcome
 from toolscript.app.bytes_under_way import BytesUnderWay
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.errors import ConfigError, UnknownNameError
+from toolscript.extras import install_command
 from toolscript.types import BUILTIN
 
 if TYPE_CHECKING:
@@ -52,6 +53,6 @@ def _load(under_way: BytesUnderWay) -> "Scripts":
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"scripts need {error.name}, which is not installed; install it with: "
-            "pip install 'toolscript[scripts]', or leave out --scripts"
+            f"{install_command('scripts')}, or leave out --scripts"
         ) from None
     return Scripts(under_way)

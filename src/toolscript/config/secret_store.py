@@ -18,6 +18,7 @@ import msgspec
 
 from toolscript.config.locations import secrets_file
 from toolscript.errors import InputError, SecretStoreError, UnknownNameError, UpstreamError
+from toolscript.extras import install_command
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.file_records import FileRecords
 from toolscript.text.secret_detection import redactable, value_secrets
@@ -31,7 +32,6 @@ MAX_CHARS = 32_768
 _FILE = "secrets"
 """The name of the record."""
 _VERSION_BYTES = 8
-_INSTALL = "install it with: pip install 'toolscript[keyring]'"
 
 
 class StoredSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -236,7 +236,10 @@ def _using_keyring() -> "Generator[ModuleType]":
     try:
         import keyring  # noqa: PLC0415 - an extra
     except ImportError:
-        message = f"the system's keyring cannot be used without the package keyring; {_INSTALL}"
+        message = (
+            "the system's keyring cannot be used without the package keyring; install it with: "
+            + install_command("keyring")
+        )
         raise SecretStoreError(message) from None
     try:
         yield keyring

@@ -6,6 +6,7 @@ from functools import cached_property
 from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
+from toolscript.extras import install_command
 from toolscript.postgres.activity_store import DatabaseActivityStore
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
@@ -99,7 +100,7 @@ def open_stores(settings: Settings) -> SharedStores:
     except ImportError:
         raise ConfigError(
             "TOOLSCRIPT_DATABASE needs more packages; install them with: "
-            "pip install 'toolscript[postgres]'"
+            + install_command("postgres")
         ) from None
     if key is None:
         raise ConfigError(

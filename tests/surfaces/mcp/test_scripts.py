@@ -269,7 +269,8 @@ def test_a_gateway_without_the_extra_says_so_at_its_start(tmp_path: Path) -> Non
     )
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    assert "which is not installed; install it with: pip install 'toolscript[scripts]'" in line
+    assert "which is not installed; install it with: " in line
+    assert " -m pip install 'pydantic-monty" in line
 
 
 def test_a_script_has_the_rights_of_its_caller(cli: Cli, calls: Callable[[], list[Any]]) -> None:

@@ -99,4 +99,4 @@ def test_without_the_library_the_answer_says_what_to_install(
     cli.configure(files=scripted(READ_FILE))
     status, value = fetch(cli.start_gateway(), "/metrics")
     assert status == 501
-    assert "pip install 'toolscript[metrics]'" in value["error"]
+    assert " -m pip install 'prometheus-client" in value["error"]

@@ -25,6 +25,7 @@ from toolscript.config.secret_key import oauth_key
 from toolscript.config.servers import Config
 from toolscript.config.settings import ServerSettings, Settings
 from toolscript.errors import ConfigError, PortInUseError, UnprotectedError
+from toolscript.extras import install_command
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.server import logs
@@ -43,10 +44,6 @@ log = logging.getLogger(__name__)
 GRACE_S = 30.0
 """How long calls under way may go on once the gateway is asked to end."""
 _TRACE_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-_NO_TRACING = (
-    "traces are not exported, which needs more packages; install them with: "
-    "pip install 'toolscript[otel]'"
-)
 _PUBLIC = re.compile(r"(?:https://[a-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::\d{1,5})?")
 _STREAMS_S = 2
 """The same for streams that clients only read."""
@@ -119,7 +116,10 @@ def _exporting(environ: Mapping[str, str]) -> AbstractContextManager[object]:
     try:
         from toolscript.surfaces.server.trace_export import exporting  # noqa: PLC0415 - an extra
     except ImportError:
-        log.warning("%s", _NO_TRACING)
+        log.warning(
+            "traces are not exported, which needs more packages; install them with: %s",
+            install_command("otel"),
+        )
         return nullcontext()
     return exporting()
 

@@ -22,6 +22,7 @@ from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Option, Settings
 from toolscript.errors import TaskDiedError, ToolscriptError
+from toolscript.extras import install_command
 from toolscript.gateway.base import Replication
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import (
@@ -84,7 +85,6 @@ _WITHOUT_TASKS = PROBES | {HEALTH}
 _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
-_NO_METRICS = "metrics need one more package; install it with: pip install 'toolscript[metrics]'"
 _CLASS_HEADER = "toolscript-class"
 _CLASS = Option("class", str, None, "", choices=TOOL_CLASSES)
 ENDPOINTS = openapi.Endpoints()
@@ -389,7 +389,10 @@ async def metrics(app: App, request: Request) -> Any:
     try:  # an extra, and slow to import: not on the event loop
         module = await anyio.to_thread.run_sync(import_module, "toolscript.surfaces.server.metrics")
     except ImportError:
-        raise HTTPException(501, _NO_METRICS) from None
+        raise HTTPException(
+            501,
+            f"metrics need one more package; install it with: {install_command('metrics')}",
+        ) from None
     state = request.app.state
     state.lag = state.lag or module.EventLoopLag()
     used = await app.catalogue(grant_of(request)).resources()
