@@ -30,7 +30,9 @@ LINE = 100
 GENERATED = re.compile(
     r"(<!-- generated: (\w+) -->).*?(<!-- end of what is generated -->)", re.DOTALL
 )
-COMMON_LINES = re.compile(r"\n  -h, --help +Show this message and exit\.|\n+  For --config and .*")
+COMMON_LINES = re.compile(
+    r"\n  -h, --help +Show this message and exit\.|\n+  See toolscript --help for .*"
+)
 """The lines at the end of each command's help."""
 ENTRY = re.compile(r"\n  (-\S.*?)(?:  +|\n {10,})(\S.*(?:\n {10,}\S.*)*)")
 """An option in a command's help: its name and its description."""

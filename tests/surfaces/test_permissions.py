@@ -359,8 +359,9 @@ def test_a_waiting_call_is_answered_by_its_owner(patient: Cli) -> None:
                 assert (listed[0]["toolId"], listed[0]["holder"]) == ("s__edit", "owner")
                 identifier = listed[0]["id"]
                 assert f"call {identifier}: s__edit (write) is called" in cli("review").stdout
-                lasts = [] if answer in {"once", "no"} else ["--for", answer]
-                done = cli("reject" if answer == "no" else "approve", identifier, *lasts)
+                options = ["--reject"] if answer == "no" else ["--approve"]
+                options += [] if answer in {"once", "no"} else ["--for", answer]
+                done = cli("review", identifier, *options)
                 assert (done.returncode, done.stdout) == (0, f"s__edit: {answer}\n"), done.stderr
             status, said = waiting.result()
             assert (status, said.get("type")) in {(200, None), (403, "DeniedError")}
@@ -378,9 +379,8 @@ def test_a_waiting_call_is_answered_by_its_owner(patient: Cli) -> None:
     assert (kept["toolId"], kept["holder"]) == ("s__edit", "owner")
     assert cli("permissions", "--revoke", kept["id"]).returncode == 0
     assert call("no") == "not allowed"
-    assert cli("review").stdout == "nothing waits for you\n"
-    assert "no call '00000000' waits" in cli("approve", "00000000").stderr
-    assert "--for is about a call" in cli("approve", "s__edit", "--for", "always").stderr
+    assert "no call '00000000' waits" in cli("review", "00000000", "--approve").stderr
+    assert "--for is about a call" in cli("review", "s__edit", "--for", "always").stderr
 
 
 @pytest.mark.both_storages
@@ -426,7 +426,7 @@ def test_a_rule_of_a_token_itself_asks_the_owner(patient: Cli) -> None:
         number = one.begin("tools/call", name="s__edit", arguments={})
         [waiting] = until(lambda: fetch(url, "/pending", headers=own)[1]["pending"], "waits")
         assert waiting["holder"] != "owner"
-        assert patient("approve", waiting["id"]).returncode == 0
+        assert patient("review", waiting["id"], "--approve").returncode == 0
         assert not one.answer(number)["result"].get("isError")
         assert not [each for each in one.others if each.get("method") == "elicitation/create"]
 

@@ -161,7 +161,7 @@ def test_a_pinned_definition_stays_the_servers_own(place: Place) -> None:
     assert "another" in "".join(pieces)
     assert "memo" not in "".join(pieces)
     assert "its server calls it create_thing" in place.cli("review").stdout
-    assert place.cli("approve", f"s__add_note@{held['digest']}").returncode == 0
+    assert place.cli("review", f"s__add_note@{held['digest']}", "--approve").returncode == 0
     until(lambda: "s__add_note" in place.ids(), "it is approved")
     assert place.cli.json("describe", "s__add_note")["trust"] == "pinned"
 

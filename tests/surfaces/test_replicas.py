@@ -188,7 +188,7 @@ def test_what_is_approved_at_one_gateway_can_be_called_at_both(gateways: Gateway
         until(lambda each=each: each.servers()["files"]["held"] == 1, "it is held at both")
         assert each.call("files__write_file")[0] == 403
     for approving, other in ((two, one), (one, two)):
-        done = approving.cli("approve", "files__write_file")
+        done = approving.cli("review", "files__write_file", "--approve")
         assert done.returncode == 0, done.stderr
         assert approving.call("files__write_file")[0] == 200
         until(lambda other=other: other.call("files__write_file")[0] == 200, "at the other, too")
@@ -307,7 +307,7 @@ def test_what_is_approved_while_no_gateway_runs_can_be_called(gateways: Gateways
     until(lambda: one.servers()["files"]["held"] == 1, "it is held")
     until(lambda: b"whatever it likes" in content_of(gateways.url, "record"), "that is stored")
     assert one.cli("gateway", "stop").returncode == 0
-    approved = one.cli("approve", "files__write_file")
+    approved = one.cli("review", "files__write_file", "--approve")
     assert approved.returncode == 0, approved.stderr
     starts = gateways.noted("files.starts")
     two = gateways.start()

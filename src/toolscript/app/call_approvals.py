@@ -233,7 +233,7 @@ class Approvals:
                 "its user did not allow this call"
                 if may_ask
                 else f"nobody allowed this call in {self._timeout_s:g} s; the owner can answer "
-                "with: toolscript approve"
+                "with: toolscript review"
                 if self._timeout_s
                 else "nobody can be asked without a gateway; start one: toolscript gateway start"
             )

@@ -2,8 +2,6 @@
 
 import inspect
 
-import pytest
-
 from toolscript import errors
 from toolscript.errors import GatewayError, ToolscriptError
 from toolscript.surfaces.cli.gateway_client import error_named
@@ -24,13 +22,10 @@ def test_exit_codes() -> None:
     assert NOT_RUNNING not in codes
 
 
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
-def test_an_error_crosses_the_wire(kind: type[ToolscriptError]) -> None:
-    """cli:search: what a gateway spells as JSON is the same error again."""
-    assert type(error_named(kind.__name__, "why")) is kind
-
-
-def test_an_error_of_a_newer_gateway() -> None:
+def test_an_error_crosses_the_wire() -> None:
+    """cli:search: what a gateway spells as JSON is the same error again, if it is known here."""
+    for kind in ERRORS:
+        assert type(error_named(kind.__name__, "why")) is kind
     for name in ("NeverHeardOfError", "__doc__", ""):
         error = error_named(name, "why")
         assert (type(error), str(error)) == (GatewayError, "why")

@@ -31,8 +31,12 @@ def test_numpy_has_no_threads_of_its_own() -> None:
         assert output.split()[-1] == str(threads)
 
 
-def test_help_without_a_command_is_set_as_help_is(cli: Cli) -> None:
-    done, asked = cli(), cli("--help")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == asked.stdout
-    assert "\n  search        Find the tools for a task.\n" in done.stderr
+def test_help_has_groups_of_commands_and_the_options_of_many_once(cli: Cli) -> None:
+    whole, own, nothing = cli("--help").stdout, cli("search", "--help").stdout, cli()
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (2, "", whole)
+    assert "\n  search    Find the tools for a task.\n" in whole
+    titles = [line[:-1] for line in whole.splitlines() if line and line[0] != " "]
+    assert titles[-6:] == ["Start", "Servers", "Safety", "Look", "Build", "Operate"]
+    for option in ("--config", "--data-dir", "--profile", "--model"):
+        assert (f"\n  {option} " in whole, f"\n  {option} " in own) == (True, False)
+    assert own.endswith("See toolscript --help for --profile, --model, --config, --data-dir\n")

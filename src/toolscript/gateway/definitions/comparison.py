@@ -171,7 +171,7 @@ def find_near_held(
 
 def held_message(held: HeldTool) -> str:
     """Returns the message for a caller of a held tool."""
-    decides = "its owner sees why with toolscript review, and approves it with toolscript approve"
+    decides = "its owner sees why, and approves it, with: toolscript review"
     return f"{held.tool.id} is held: {held.why}; {decides}"
 
 

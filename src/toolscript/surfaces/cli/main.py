@@ -23,52 +23,52 @@ _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 has many small ones. With one thread it is as fast, and takes two thirds of the processor time."""
 
 _LOG_LEVEL = "TOOLSCRIPT_LOG_LEVEL"
-COMMANDS = {
-    "setup": "Move the servers of your MCP clients into toolscript.",
-    "search": "Find the tools for a task.",
-    "list-servers": "List the configured servers.",
-    "list-tools": "List every tool, or one server's.",
-    "skills": "Find, list and add skills.",
-    "models": "List the embedding models that are known.",
-    "describe": "Show what a tool does and takes.",
-    "logs": "Show what a server has written in its log.",
-    "restart": "Stop a server and start it anew.",
-    "get-types": "Print a typed client of the tools.",
-    "call": "Call a tool.",
-    "review": "Show the tools and calls that wait for your approval.",
-    "approve": "Approve tools and calls that wait.",
-    "reject": "Reject tools and calls that wait.",
-    "permissions": "Show the rules about calls, and take back answers.",
-    "ask": "Let a language model answer with your tools.",
-    "mcp": "Serve an MCP client over standard input and output.",
-    "add": "Add a server to your configuration.",
-    "remove": "Remove a server from your configuration.",
-    "enable": "Turn a server or tools on again.",
-    "disable": "Turn a server or tools off.",
-    "hook": "Name the tools that fit a prompt, for Claude Code.",
-    "auth": "Log in to a remote server.",
-    "trust": "Let a project's configuration be used.",
-    "secret": "Store the secrets that server entries name.",
-    "token": "Control who may use which tools of the gateway.",
-    "activity": "Show which tools were called, and by whom.",
-    "eval": "Measure whether questions find their tools.",
-    "doctor": "Check for problems, and say what to do.",
-    "exec": "Run a script that can only call tools.",
-    "graph": "Show and fill the graph of tools used together.",
-    "gateway": "Start, inspect and stop the gateway, and open its page.",
+GROUPS = {
+    "Start": {
+        "setup": "Move the servers of your MCP clients into toolscript.",
+        "doctor": "Check for problems, and say what to do.",
+        "search": "Find the tools for a task.",
+        "describe": "Show what a tool does and takes.",
+        "call": "Call a tool.",
+        "ask": "Let a language model answer with your tools.",
+    },
+    "Servers": {
+        "list-servers": "List the configured servers.",
+        "add": "Add a server to your configuration.",
+        "remove": "Remove a server from your configuration.",
+        "enable": "Turn a server or tools on again.",
+        "disable": "Turn a server or tools off.",
+        "auth": "Log in to a remote server.",
+        "secret": "Store the secrets that server entries name.",
+    },
+    "Safety": {
+        "review": "Show the tools and calls that wait, and decide about them.",
+        "permissions": "Show the rules about calls, and take back answers.",
+        "trust": "Let a project's configuration be used.",
+        "token": "Control who may use which tools of the gateway.",
+    },
+    "Look": {
+        "list-tools": "List every tool, or one server's.",
+        "skills": "Find, list and add skills.",
+        "activity": "Show which tools were called, and by whom.",
+        "graph": "Show and fill the graph of tools used together.",
+        "models": "List the embedding models that are known.",
+    },
+    "Build": {
+        "get-types": "Print a typed client of the tools.",
+        "exec": "Run a script that can only call tools.",
+        "eval": "Measure whether questions find their tools.",
+        "hook": "Name the tools that fit a prompt, for Claude Code.",
+    },
+    "Operate": {
+        "gateway": "Start, inspect and stop the gateway, and open its page.",
+        "mcp": "Serve an MCP client over standard input and output.",
+        "logs": "Show what a server has written in its log.",
+        "restart": "Stop a server and start it anew.",
+    },
 }
-"""Each command's summary."""
-COMMON_OPTIONS = {
-    "config": (
-        "--config PATH",
-        "Configuration file with mcpServers, as MCP clients write it.  [env: TOOLSCRIPT_CONFIG]",
-    ),
-    "data_dir": (
-        "--data-dir PATH",
-        "Folder of all data.  [default: ~/.toolscript]  [env: TOOLSCRIPT_DATA_DIR]",
-    ),
-}
-"""The options of nearly every command, which its own help does not repeat."""
+"""The commands of each group, with their summaries."""
+COMMANDS = [name for group in GROUPS.values() for name in group]
 _MODULES = {
     "list-servers": "list_commands",
     "list-tools": "list_commands",
@@ -76,8 +76,6 @@ _MODULES = {
     "describe": "detail_commands",
     "logs": "detail_commands",
     "restart": "detail_commands",
-    "approve": "review_command",
-    "reject": "review_command",
     "remove": "add_command",
     "disable": "enable_command",
 }
@@ -96,6 +94,8 @@ _MEANT: dict[str, list[str]] = {
     "login": ["auth"],
     "tools": ["list-tools"],
     "servers": ["list-servers"],
+    "approve": ["review --approve"],
+    "reject": ["review --reject"],
 }
 """The commands that users mean by some other words."""
 _ELSEWHERE = {
@@ -116,7 +116,7 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """See `click.Group.list_commands`."""
         del ctx
-        return list(COMMANDS)
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """See `click.Group.get_command`."""
@@ -132,9 +132,11 @@ class _LazyGroup(click.Group):
         module = _MODULES.get(cmd_name, f"{cmd_name}_command")
         name = _NAMES.get(cmd_name) or cmd_name.replace("-", "_")
         command: click.Command = getattr(import_module(f"toolscript.surfaces.cli.{module}"), name)
+        from toolscript.surfaces.cli.options import COMMON_OPTIONS  # noqa: PLC0415 - takes long to import
+
         for each in (command, *getattr(command, "commands", {}).values()):
-            if any(parameter.name in COMMON_OPTIONS for parameter in each.params):
-                each.epilog = "For --config and --data-dir see: toolscript --help"
+            common = [param.opts[0] for param in each.params if param.name in COMMON_OPTIONS]
+            each.epilog = f"See toolscript --help for {', '.join(common)}" if common else None
         return command
 
     def resolve_command(
@@ -154,10 +156,13 @@ class _LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the common options, and the commands' summaries without importing these."""
         del ctx
-        with formatter.section("Options of nearly every command"):
-            formatter.write_dl([*COMMON_OPTIONS.values()])
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        from toolscript.surfaces.cli.options import common_help  # noqa: PLC0415 - the same
+
+        with formatter.section("Options of many commands"):
+            formatter.write_dl(common_help())
+        for name, commands in GROUPS.items():
+            with formatter.section(name):
+                formatter.write_dl([*commands.items()])
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,9 +9,10 @@ import click
 
 from toolscript.config.settings import OPTION
 from toolscript.errors import InputError
-from toolscript.surfaces.cli.main import COMMON_OPTIONS
 from toolscript.text.wire_constants import TOOL_CLASSES
 
+COMMON_OPTIONS = ("config", "data_dir", "profile", "model")
+"""The options of many commands, which stand in the help of ``toolscript`` alone."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -26,18 +27,31 @@ def settings_options(*names: str) -> Callable[[_Command], _Command]:
     return decorate
 
 
+def common_help() -> list[tuple[str, str]]:
+    """Returns the help of `COMMON_OPTIONS`: the options and their meanings."""
+    return [(f"{_flag(name)} {_metavar(name)}", _meaning(name)) for name in COMMON_OPTIONS]
+
+
 def _option(name: str) -> Callable[[_Command], _Command]:
-    option = OPTION[name]
-    text = option.help
-    if option.default is not None:
-        text += f"  [default: {option.default}]"
-    if option.env:
-        text += f"  [env: {option.env}]"
-    flag = option.flag or f"--{name}"
-    if option.kind is bool:
+    flag, text = _flag(name), _meaning(name)
+    if OPTION[name].kind is bool:
         return click.option(flag, name, is_flag=True, default=None, help=text)
     hidden = name in COMMON_OPTIONS
-    return click.option(flag, name, metavar=option.kind.__name__, help=text, hidden=hidden)
+    return click.option(flag, name, metavar=_metavar(name), help=text, hidden=hidden)
+
+
+def _flag(name: str) -> str:
+    return OPTION[name].flag or f"--{name}"
+
+
+def _metavar(name: str) -> str:
+    return OPTION[name].kind.__name__.upper()
+
+
+def _meaning(name: str) -> str:
+    option = OPTION[name]
+    default = "" if option.default is None else f"  [default: {option.default}]"
+    return option.help + default + (f"  [env: {option.env}]" if option.env else "")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``toolscript review``, ``toolscript approve`` and ``toolscript reject``."""
+"""``toolscript review``: shows what waits for a person, and takes decisions about it."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
 from toolscript.text.display import harmless, printable
 from toolscript.text.wire_constants import REPAIRED
-from toolscript.types import split_tool_id
+from toolscript.types import SEPARATOR, as_id, split_tool_id
 
 _SEEN = re.compile(r"(.+)@([0-9a-f]{32})", re.DOTALL)
 _CALL = re.compile("[0-9a-f]{8}")
@@ -24,22 +24,60 @@ _MARKS = {"removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
 
 
 @click.command()
-@click.argument("server", required=False)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--approve", "decision", flag_value="approve", help="Approve what is named.")
+@click.option("--reject", "decision", flag_value="reject", help="Reject what is named.")
+@click.option(
+    *("--for", "lasts"),
+    type=click.Choice(["session", "server", "always"]),
+    help="Allow such calls later, too: of the tool in the session, of its server's tools, always.",
+)
 @output_option
 @settings_options("config", "data_dir")
-def review(server: str | None, output: str, **flags: Any) -> None:
-    """Show the tools and calls that wait for you, or those of SERVER.
+def review(
+    names: tuple[str, ...], decision: str | None, lasts: str | None, output: str, **flags: Any
+) -> None:
+    """Show the tools and calls that wait for you, and approve or reject them.
 
-    A tool is held when its definition has changed since it was accepted: you see
-    the change, word by word. It is neither found nor called until you approve it.
-    A call waits if a rule says so; it is refused if you do not approve it in time.
+    NAME is a server, a tool's id or a call's; without one you see all.
+
+    A tool is held when its definition has changed since it was accepted: you see the
+    change, word by word. Nobody finds or calls it until you approve it. With ID@DIGEST,
+    as shown, you decide about that definition alone. Of a server, --approve leaves out
+    the tools that you have rejected; --reject takes an approval back, too.
+
+    A call waits if a rule says so. Approved, it is made once, and others like it too
+    with --for; it is refused if you do not approve it in time.
     """
+    ids = [*map(as_id, names)]
+    calls = [each for each in ids if _CALL.fullmatch(each)]
+    if decision and not ids:
+        raise InputError("nothing is named; give servers or ids, as toolscript review shows them")
+    if lasts and not (decision == "approve" and calls):
+        raise InputError("--for is about a call; give the id of one that waits, and --approve")
+    tools = [each for each in ids if each not in calls]
     with connected(flags, embed=False) as client:
-        answer = client.get("/review")
-        waiting = client.get("/pending")["pending"]
-    held = [each for each in answer["held"] if server in {None, each["serverName"]}]
-    calls = [each for each in waiting if server in {None, each["server"]}]
-    changed = [each for each in answer["changed"] if server in {None, split_tool_id(each)[0]}]
+        if decision is None:
+            _show(client, {*ids}, output)
+            return
+        for each in calls:
+            answer = (lasts or "once") if decision == "approve" else "no"
+            done = approval_prompt.answer(client, each, answer)
+            click.echo(printable(f"{done['call']['toolId']}: {answer}"))
+        if tools:
+            _decide(client, decision, tools)
+
+
+def _show(client: Client, names: set[str], output: str) -> None:
+    """Shows what waits, of that what is named if anything is."""
+
+    def is_shown(*own: str) -> bool:
+        return not names or not names.isdisjoint(own)
+
+    answer, waiting = client.get("/review"), client.get("/pending")["pending"]
+    held = [each for each in answer["held"] if is_shown(each["toolId"], each["serverName"])]
+    calls = [each for each in waiting if is_shown(each["id"], each["toolId"], each["server"])]
+    changed = [each for each in answer["changed"] if is_shown(each, split_tool_id(each)[0])]
     if output == "json":
         shown = {"held": held, "totalHeld": len(held), "changed": changed, "pending": calls}
         print_json(shown)
@@ -52,77 +90,29 @@ def review(server: str | None, output: str, **flags: Any) -> None:
         click.echo(printable(f"call {call['id']}: {approval_prompt.describe(call)}"))
     if calls:
         click.echo()
-        note("answer with: toolscript approve ID [--for session], or toolscript reject ID")
+        note("answer with: toolscript review ID --approve [--for session], or --reject")
     for each in held:
         _print_held(each)
     if held:
-        note("approve with: toolscript approve ID@DIGEST, or toolscript approve --server NAME")
+        note("decide with: toolscript review ID@DIGEST --approve, or --reject")
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[ID[@DIGEST]]...")
-@click.option("--server", metavar="NAME", help="Approve this server's held tools.")
-@click.option(
-    *("--for", "answer"),
-    type=click.Choice(["session", "server", "always"]),
-    help="Allow such calls later, too: of the tool in the session, of its server's tools, always.",
-)
-@settings_options("config", "data_dir")
-def approve(names: tuple[str, ...], server: str | None, answer: str | None, **flags: Any) -> None:
-    """Approve tools and calls that wait, by the ids that `toolscript review` shows.
-
-    Held tools can be found and called from now on. With the digest, what has changed
-    again since then is not approved. --server leaves out the tools that you have
-    rejected. A call is made once, and others like it too with --for.
-    """
-    calls, tools = _split(names)
-    if not names and server is None:
-        raise InputError("nothing is named; give ids, or --server NAME")
-    if answer and not calls:
-        raise InputError("--for is about a call; give the id of one that waits")
-    decision = _about("approve", tools) if tools else {}
-    if server is not None:
-        if "seen" in decision:
-            raise InputError("--server approves what is held now; leave it out, or the digests")
-        decision["approveServer"] = server
-    with connected(flags, embed=False) as client:
-        _answer_calls(client, calls, answer or "once")
-        done = _decide(client, decision) if decision else {}
-    if not done:
-        return
-    skipped: list[str] = done["skipped"]
-    if done["approved"] or not skipped:
-        _print_done("approved", done["approved"])
+def _decide(client: Client, decision: str, names: list[str]) -> None:
+    """Approves or rejects tools, and approves those of servers that are named."""
+    servers = [each for each in names if decision == "approve" and SEPARATOR not in each]
+    tools = [each for each in names if each not in servers]
+    decisions = [_about(decision, tools)] if tools else []
+    decisions += [{"approveServer": each} for each in servers]
+    done = [client.post("/review", json.dumps(each).encode()) for each in decisions]
+    decided = [tool for each in done for tool in each["approved"] + each["rejected"]]
+    skipped = [tool for each in done for tool in each["skipped"]]
+    for tool in decided:
+        click.echo(printable(f"{decision.removesuffix('e')}ed: {tool}"))
     if skipped:
-        again = f"approve one by its name: toolscript approve {skipped[0]}"
+        again = f"approve one by its name: toolscript review {skipped[0]} --approve"
         note(f"you have rejected {', '.join(skipped)}; {again}")
-
-
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="ID[@DIGEST]...")
-@settings_options("config", "data_dir")
-def reject(names: tuple[str, ...], **flags: Any) -> None:
-    """Reject tools and calls: tools are held until you approve them, calls are refused.
-
-    This takes the approval of an accepted tool back, too.
-    """
-    calls, tools = _split(names)
-    with connected(flags, embed=False) as client:
-        _answer_calls(client, calls, "no")
-        if tools:
-            _print_done("rejected", _decide(client, _about("reject", tools))["rejected"])
-
-
-def _split(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Returns the ids of calls, and the rest."""
-    calls = [each for each in names if _CALL.fullmatch(each)]
-    return calls, [each for each in names if each not in calls]
-
-
-def _answer_calls(client: Client, calls: list[str], answer: str) -> None:
-    for each in calls:
-        done = approval_prompt.answer(client, each, answer)
-        click.echo(printable(f"{done['call']['toolId']}: {answer}"))
+    elif not decided:
+        click.echo("nothing was held")
 
 
 def _about(verb: str, tools: list[str]) -> dict[str, Any]:
@@ -133,17 +123,6 @@ def _about(verb: str, tools: list[str]) -> dict[str, Any]:
     if seen and len(seen) < len(set(names)):
         raise InputError("some ids have a digest and some have none; give it with each, or none")
     return {verb: names} | ({"seen": seen} if seen else {})
-
-
-def _decide(client: Client, decision: dict[str, Any]) -> dict[str, Any]:
-    return client.post("/review", json.dumps(decision).encode())
-
-
-def _print_done(what: str, tools: list[str]) -> None:
-    for tool in tools:
-        click.echo(printable(f"{what}: {tool}"))
-    if not tools:
-        click.echo("nothing was held")
 
 
 def _print_held(held: dict[str, Any]) -> None:
