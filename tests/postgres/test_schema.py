@@ -53,6 +53,28 @@ def test_a_release_works_with_the_next_schema_and_no_later_one(
         database.open()
 
 
+def test_former_data_is_found_and_the_sql_that_is_told_removes_it(
+    connect: Callable[[], Database],
+) -> None:
+    database = connect()
+    assert not database.run(schema.find_former_data)
+    database.run(
+        lambda c: c.execute(
+            "create schema toolscript_index_7; create table toolscript_index_7.document (id text);"
+            "create table toolscript.catalogue_index (id text);"
+            "insert into toolscript.record (catalogue, store, name) values "
+            "('default', 'questions', 'a'), ('default', 'pins', 'b'), ('team', 'pins', 'b');"
+            "insert into toolscript.call values ('team', 1, 'owner', 'ok', '')"
+        )
+    )
+    told = database.run(schema.find_former_data)
+    assert len(told.split("; ")) == 5
+    database.run(lambda c: c.execute(told))
+    assert not database.run(schema.find_former_data)
+    names = "select name from toolscript.record"
+    assert [name for (name,) in database.run(lambda c: c.fetch(names))] == ["b"]
+
+
 def test_a_user_without_rights_is_told_what_to_do(bare_url: str, postgres: PostgresServer) -> None:
     postgres.execute("drop role if exists guest")
     postgres.execute("create role guest login")

@@ -41,6 +41,8 @@ class ActivityRecorder:
     def __init__(self, store: ActivityStorage, warn_every_s: float = WARN_EVERY_S) -> None:
         self.dropped = 0
         """How many calls could not be recorded."""
+        self.state = "running"
+        """``running``; ``failing:`` and the reason while calls cannot be recorded."""
         self._store = store
         self._queue: deque[RecordedCall] = deque()
         self._queued = anyio.Event()
@@ -73,9 +75,11 @@ class ActivityRecorder:
                 batch = [self._queue.popleft() for _ in range(size)]
                 try:
                     self._store.append(batch)
+                    self.state = "running"
                 except Exception as error:  # noqa: BLE001 - a boundary: no call fails for want of a record
                     # The next batch would wait as long, and fail as well.
                     self._drop(size + len(self._queue), str(error), error)
+                    self.state = f"failing: {error}"
                     self._queue.clear()
 
     def close(self) -> None:

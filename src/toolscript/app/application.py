@@ -1,11 +1,11 @@
 """The application: everything that surfaces ask of toolscript, whatever protocol they speak.
 
-Knows no wire and no file format, and wires the parts: `searching`, `calls`, `reviewing`, `health`.
+Knows no wire and no file format, and wires the parts: `searching`, `calls`, `health`.
 `App.catalogue` answers for the servers and their tools, `App.skills` for skills, both as far as
 the caller may see them.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -21,7 +21,6 @@ from toolscript.app.call_approvals import Approvals, RememberedAnswers
 from toolscript.app.calls import Calls
 from toolscript.app.health import HealthMonitor
 from toolscript.app.result_store import ResultStore
-from toolscript.app.reviewing import review
 from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.app.script_runner import ScriptRunner
 from toolscript.app.searching import Searches
@@ -30,14 +29,18 @@ from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import CallSettings
+from toolscript.errors import InputError, OutdatedDecisionError, UnknownNameError
 from toolscript.gateway.base import Caller, DatabaseState
 from toolscript.gateway.catalogue import Catalogue
+from toolscript.gateway.definitions.comparison import HeldTool
+from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.gateway import Gateway
 from toolscript.retrieval.live_index import Feed, LiveIndex
 from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.skills.service import SkillService
+from toolscript.text.display import printable
 from toolscript.types import EVERYTHING, Grant
 
 
@@ -106,9 +109,17 @@ class App:
         ).call
         """Calls a tool: see `Calls.call`."""
         self.review = partial(review, gateway)
-        """Approves and rejects tools: see `reviewing.review`."""
+        """Approves and rejects tools: see `review`."""
         self._monitor = HealthMonitor(
-            gateway, index, semantic, skills, stores, self.tasks, follower, self.catalogue
+            gateway,
+            index,
+            semantic,
+            skills,
+            stores,
+            self.tasks,
+            self.activity,
+            follower,
+            self.catalogue,
         )
         self.ready, self.search_obstacle = self._monitor.ready, self._monitor.search_obstacle
         self.health, self.stats = self._monitor.health, self._monitor.stats
@@ -209,3 +220,63 @@ class App:
         self._gateway.end_session(session)
         self.approvals.end_session(session)
         self.results.end_session(session)
+
+
+async def review(
+    gateway: Gateway,
+    approved: Collection[str] = (),
+    rejected: Collection[str] = (),
+    *,
+    seen: Mapping[str, str] | None = None,
+) -> None:
+    """Approves and rejects tools: all of them, or none if an error is raised.
+
+    Args:
+        gateway: Has the tools, and stores the decision.
+        approved: The ids of held tools that are approved.
+        rejected: The ids of tools that are rejected. One that is not held loses its approval.
+        seen: The `HeldTool.digest` of each that a person has looked at, by its id; None
+            decides about them as they are now.
+
+    Raises:
+        InputError: A tool is both approved and rejected.
+        UnknownNameError: No tool to decide about has one of the ids.
+        OutdatedDecisionError: One of them is another than ``seen`` has it.
+        DecisionStorageError: The decision cannot be stored.
+    """
+    for name in {*approved} & {*rejected}:
+        raise InputError(f"{printable(name, 100)!r} is to be approved and rejected; choose one")
+    held = gateway.catalogue.held
+    accepted = gateway.catalogue.tools
+    withdrawn = {
+        name: HeldTool(
+            tool=accepted[name],
+            reason="withdrawn",
+            before=normal_form(accepted[name]),
+            rejected=True,
+        )
+        for name in rejected
+        if name in accepted
+    }
+    to_approve = _choose(approved, held, seen)
+    to_reject = _choose(rejected, {**withdrawn, **held}, seen)
+    await gateway.approve(to_approve)
+    await gateway.reject(to_reject)
+
+
+def _choose(
+    names: Collection[str], tools: Mapping[str, HeldTool], seen: Mapping[str, str] | None
+) -> list[HeldTool]:
+    """Returns the tools that a decision names; see `review` for the errors."""
+    for name in names:
+        if name not in tools:
+            known = ", ".join(tools) or "nothing"
+            raise UnknownNameError(f"{printable(name, 100)!r} is not held; held is: {known}")
+    chosen = [tools[name] for name in dict.fromkeys(names)]
+    for held in chosen:
+        if seen is not None and seen.get(held.tool.id) != held.digest:
+            raise OutdatedDecisionError(
+                f"{held.tool.id} has changed since it was looked at, and nothing is decided; "
+                f"look at it with: toolscript review {held.tool.server}"
+            )
+    return chosen

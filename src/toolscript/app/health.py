@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.base import Stores
 from toolscript.app.scoped_catalogue import ScopedCatalogue
-from toolscript.app.task_monitor import TaskMonitor
+from toolscript.app.task_monitor import RUNNING, TaskMonitor
 from toolscript.config.follower import Follower
 from toolscript.embedding.loader import LazyModel
 from toolscript.errors import ModelError, TaskDiedError
@@ -130,6 +131,8 @@ class HealthMonitor:
     """May be shared with other gateways, over a database."""
     tasks: TaskMonitor
     """The background tasks."""
+    activity: ActivityRecorder
+    """Records calls, or fails to."""
     follower: Follower | None
     """Takes over changes of the configuration; None if none does."""
     catalogue: Callable[[Grant], ScopedCatalogue]
@@ -182,7 +185,11 @@ class HealthMonitor:
         if not grant.is_whole:
             return health
         learning = self.index.engine.learning
-        states = {} if learning is None else {"learning": learning.state}
+        states = dict(self.tasks.states)
+        if states.get("activity") == RUNNING:
+            states["activity"] = self.activity.state
+        if learning is not None:
+            states["learning"] = learning.state
         return replace(
             health,
             tools_waiting=self.index.waiting,
@@ -190,7 +197,7 @@ class HealthMonitor:
             configuration=self.gateway.config.stamp,
             configuration_problem=self.follower.problem if self.follower else "",
             folder=self.gateway.project if grant.is_owner else "",
-            tasks={**self.tasks.states, **states},
+            tasks=states,
             database=self.database,
         )
 

@@ -179,6 +179,8 @@ class DatabaseState:
     """How many connections are in use."""
     max_connections: int
     """How many this gateway may open."""
+    former_data: str
+    """SQL that removes the data that nothing reads any more; empty if there is none."""
 
 
 Serve = Callable[[str, str, str, dict[str, Any], Caller], Awaitable[dict[str, Any]]]

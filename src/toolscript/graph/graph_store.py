@@ -177,7 +177,7 @@ def _crc(*values: object) -> int:
 
 
 def _check_version(db: sqlite3.Connection) -> None:
-    """Raises `OSError` for a file of another version; else SQL may call ``crc``."""
+    """Raises `OSError` for a file of a later version; else SQL may call ``crc``."""
     check_version(db, VERSION)
     db.create_function("crc", -1, _crc)
 

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
-from toolscript.postgres.row_lock import lock_row
-from toolscript.postgres.schema import CATALOGUE
+from toolscript.postgres.schema import CATALOGUE, lock_row
 from toolscript.storage.activity_log import MAX_ROWS, ActivityPage, ActivityQuery, RecordedCall
 
 _BATCH = 1000

@@ -19,8 +19,7 @@ from toolscript.gateway.snapshot import SETTLED
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
-from toolscript.postgres.event_loop_bridge import Signal
-from toolscript.postgres.leases import Leases, lease_name
+from toolscript.postgres.leases import Leases, Signal, lease_name
 from toolscript.postgres.schema import CATALOGUE
 from toolscript.types import ServerSpec
 

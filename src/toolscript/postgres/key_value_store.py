@@ -16,8 +16,7 @@ from toolscript.errors import DatabaseUnavailableError
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection, Work
-from toolscript.postgres.row_lock import lock_row
-from toolscript.postgres.schema import CATALOGUE
+from toolscript.postgres.schema import CATALOGUE, lock_row
 from toolscript.storage.base import LostRecordError
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,7 +22,6 @@ from toolscript.postgres import schema
 from toolscript.postgres.change_feed import ChangeFeed
 from toolscript.postgres.database import Database
 from toolscript.postgres.driver import Connection
-from toolscript.postgres.event_loop_bridge import Signal
 from toolscript.postgres.schema import CATALOGUE
 from toolscript.types import ServerSpec
 from toolscript.version import __version__
@@ -85,6 +85,38 @@ where catalogue = $1 and name = $2 and replica = $3 and epoch = $4
   and expires_at > clock_timestamp()
 for share
 """
+
+
+class Signal:
+    """An event that any thread sets, and that one coroutine waits for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_set = False
+        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def set(self) -> None:
+        """Lets the coroutine that waits go on, or the next one that comes."""
+        with self._lock:
+            self._is_set = True
+            if self._waiter is not None:
+                loop, event = self._waiter
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(event.set)
+
+    async def wait(self) -> None:
+        """Returns once the signal is set, and unsets it."""
+        event = asyncio.Event()
+        with self._lock:
+            self._waiter = asyncio.get_running_loop(), event
+            if self._is_set:
+                event.set()
+        try:
+            await event.wait()
+        finally:
+            with self._lock:
+                self._waiter = None
+        self._is_set = False
 
 
 @dataclass(frozen=True, slots=True)

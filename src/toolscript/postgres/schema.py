@@ -18,6 +18,23 @@ CATALOGUE = "default"
 _GRAPH_COUNTS = 3
 """The migration whose tables get what older ones have, in a form that SQL cannot read."""
 _LOCK = 0x746F6F6C  # "tool", for pg_advisory_xact_lock
+_LOCK_ROW = """
+insert into toolscript.record (catalogue, store, name) values ($1, $2, $3)
+on conflict (catalogue, store, name) do update set version = record.version
+"""
+_FORMER_DATA = """
+select format('drop schema %I cascade', nspname) from pg_namespace
+where nspname ~ '^toolscript_index_[0-9]+$'
+union select 'drop table toolscript.catalogue_index' from pg_tables
+where schemaname = 'toolscript' and tablename = 'catalogue_index'
+union select $$delete from toolscript.record where store = 'questions'$$
+from toolscript.record where store = 'questions'
+union select $$delete from toolscript.record where catalogue <> 'default'$$
+from toolscript.record where catalogue <> 'default'
+union select $$delete from toolscript.call where catalogue <> 'default'$$
+from toolscript.call where catalogue <> 'default'
+order by 1
+"""
 
 
 @cache
@@ -53,6 +70,11 @@ async def check(connection: Connection) -> None:
         )
 
 
+async def find_former_data(connection: Connection) -> str:
+    """Returns the SQL that removes the data of former releases that nothing reads any more."""
+    return "; ".join(line for (line,) in await connection.fetch(_FORMER_DATA))
+
+
 async def migrate(connection: Connection) -> None:
     """Brings the schema up to the latest version, in the transaction of the connection.
 
@@ -79,3 +101,11 @@ async def _run_migrations(connection: Connection) -> None:
             if number == _GRAPH_COUNTS:
                 await take_over_events(connection)
             await connection.execute("insert into schema_version (version) values ($1)", number)
+
+
+async def lock_row(connection: Connection, store: str, name: str) -> None:
+    """Locks a name until the transaction of a connection ends.
+
+    An advisory lock would need no right: who may only read could keep it from every writer.
+    """
+    await connection.execute(_LOCK_ROW, CATALOGUE, store, name)

@@ -125,10 +125,14 @@ class SqliteFile:
 
 
 def check_version(db: sqlite3.Connection, known: int) -> None:
-    """Raises `OSError` for a file of another version, which is left as it is."""
+    """Raises `OSError` for a file of a later version, which is left as it is.
+
+    The tables of an earlier one are used as they are: what they have more is not asked for, and
+    what they lack is damage.
+    """
     (version,) = db.execute("pragma user_version").fetchone()
-    if version != known:
-        raise OSError(f"its version is {version}, and {known} is the one that is known here")
+    if version > known:
+        raise OSError(f"its version is {version}, and {known} is the newest that is known here")
 
 
 def check_integrity(db: sqlite3.Connection) -> None:

@@ -16,8 +16,9 @@ from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_answer
 from toolscript.surfaces.server.doctor_checks import (
     Finding,
+    activity_finding,
     checked,
-    database_finding,
+    database_findings,
     file_findings,
     search_findings,
     server_finding,
@@ -51,13 +52,14 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
     yield gateway
     health = _health(settings.paths)
     if health and "database" in health:
-        yield database_finding(health["database"])
+        yield from database_findings(health["database"])
     stopped = gateway.found == "not running"
     if stopped:
         yield checked("port", lambda: _port(settings.server))
     try:
         with connected(flags, refresh=stopped) as client:
             yield from map(server_finding, client.get("/servers")["servers"])
+            yield checked("activity", lambda: activity_finding(client.get("/activity")))
             yield from _search(client)
     except ToolscriptError as error:
         yield Finding("servers", ok=False, found=str(error))

@@ -156,6 +156,7 @@ class DatabaseAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     replicas: Annotated[Count, about("Gateways that there are.")]
     connections: Annotated[Count, about("Connections in use.")]
     max_connections: Annotated[Count, about("Connections that this gateway may open.")]
+    former_data: Annotated[str, about("SQL that removes the data that nothing reads any more.")]
 
 
 class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

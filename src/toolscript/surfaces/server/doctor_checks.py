@@ -29,8 +29,12 @@ _ADVICE = {
 _SSE = "over SSE, which MCP has given up"
 _SSE_ADVICE = "look in its documentation for an address of Streamable HTTP (often /mcp)"
 
-FORMER_DATA = ("questions", "scripts", "setup", "switches", "keys/session-*.key")
-"""Patterns of the data that former versions wrote, and nothing reads any more."""
+FORMER_DATA = (
+    *("questions", "scripts", "setup", "switches", "keys/session-*.key"),
+    *("activity/*.damaged-*", "graph/*.damaged-*"),
+)
+"""Patterns of the data that former versions wrote, or that was put aside: nothing reads it."""
+_FORMER = "used by no version now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def _former_data(data_dir: Path) -> Iterator[Finding]:
     paths = sorted(chain.from_iterable(map(data_dir.glob, FORMER_DATA)))
     if paths:
         advice = f"delete them: {shlex.join(['rm', '-r', *map(str, paths)])}"
-        yield Finding("former data", ok=True, found="used by no version now", advice=advice)
+        yield Finding("former data", ok=True, found=_FORMER, advice=advice)
 
 
 def _tokens(settings: Settings, config_key: str) -> Finding:
@@ -183,10 +187,21 @@ def _list_left_out(server: dict[str, Any]) -> list[str]:
     return [*server["unread"], *(f"left out {line}" for line in server["rejected"]), *held]
 
 
-def database_finding(database: dict[str, Any]) -> Finding:
-    """Returns how the shared database is doing; ``database`` is that of ``/health``."""
+def activity_finding(activity: dict[str, Any]) -> Finding:
+    """Returns whether calls are recorded; ``activity`` is an answer of ``/activity``."""
+    if lost := activity.get("dropped"):
+        found = f"{counted(lost, 'call')} could not be recorded"
+        return Finding("activity", ok=False, found=found, advice="see the gateway's log")
+    return Finding("activity", ok=True, found="calls are recorded")
+
+
+def database_findings(database: dict[str, Any]) -> Iterator[Finding]:
+    """How the shared database is doing; ``database`` is that of ``/health``."""
     advice = "" if database["answers"] else "what is known is used until it answers again"
-    return Finding("database", not database["problem"], database_line(database), advice)
+    yield Finding("database", not database["problem"], database_line(database), advice)
+    if database["formerData"]:
+        advice = f"remove it with SQL: {database['formerData']}"
+        yield Finding("former data", ok=True, found=_FORMER, advice=advice)
 
 
 def database_line(database: dict[str, Any]) -> str:

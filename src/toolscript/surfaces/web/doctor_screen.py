@@ -14,7 +14,7 @@ from toolscript.surfaces.http.answers import DatabaseAnswer, server_answer
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.server.doctor_checks import (
     Finding,
-    database_finding,
+    database_findings,
     file_findings,
     search_findings,
     server_finding,
@@ -40,7 +40,7 @@ async def doctor(app: App, request: Request) -> Any:
     findings = await anyio.to_thread.run_sync(lambda: [*file_findings(settings)])
     if app.database is not None:
         state = msgspec.convert(app.database, DatabaseAnswer, from_attributes=True)
-        findings.append(database_finding(msgspec.to_builtins(state)))
+        findings += database_findings(msgspec.to_builtins(state))
     for status in app.catalogue(grant).servers():
         findings.append(server_finding(msgspec.to_builtins(server_answer(status, None))))
     try:
