@@ -21,7 +21,8 @@ from toolscript.config.settings import OPTIONS, Option
 from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli.gateway_command import NOT_RUNNING
 from toolscript.surfaces.cli.main import cli
-from toolscript.surfaces.http.answers import schemas
+from toolscript.surfaces.http.openapi import schemas
+from toolscript.surfaces.http.routes import every_endpoint
 from toolscript.surfaces.server.error_codes import codes_of
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -203,7 +204,8 @@ def errors_page() -> str:
 def _errors(kind: type[ToolscriptError] = ToolscriptError) -> Iterator[type[ToolscriptError]]:
     yield kind
     for below in kind.__subclasses__():
-        yield from _errors(below)
+        if below.__module__ == kind.__module__:
+            yield from _errors(below)
 
 
 def statuses() -> str:
@@ -218,7 +220,7 @@ def statuses() -> str:
 
 def fields(answer: str) -> str:
     """A field a row: those of an answer's that are described."""
-    properties = schemas()[answer]["properties"].items()
+    properties = schemas(every_endpoint())[answer]["properties"].items()
     rows = [f"| `{name}` | {_meaning(field)} |" for name, field in properties if _meaning(field)]
     return "\n".join(["| Field | Meaning |", "| --- | --- |", *rows])
 

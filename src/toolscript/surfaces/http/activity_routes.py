@@ -13,39 +13,31 @@ from toolscript.config.settings import Option
 from toolscript.errors import RangeError
 from toolscript.storage.activity_log import OUTCOMES, ActivityPage, ActivityQuery
 from toolscript.surfaces.http.answers import ActivityAnswer, RefusalsAnswer
-from toolscript.surfaces.http.openapi import TEXT, Endpoints, parameter
+from toolscript.surfaces.http.openapi import Endpoints
 from toolscript.surfaces.http.request_input import parsed
 from toolscript.surfaces.server.audit_log import Refusals
 from toolscript.surfaces.server.authentication import Access, access_of
 
 ENDPOINTS = Endpoints()
-LIMIT = Option("limit", int, 50, "", bounds=(1, 1000))
-_BEFORE = Option("before", int, None, "", bounds=(1, 2**63 - 1))
-_OUTCOME = Option("outcome", str, None, "", choices=OUTCOMES)
+_LIMIT = Option("limit", int, 50, "At most this many calls.", bounds=(1, 1000))
+_OLDER = "Only calls older than the one with this id."
+_BEFORE = Option("before", int, None, _OLDER, bounds=(1, 2**63 - 1))
+_TOOL = Option("tool", str, "", "Only calls of tools whose name matches this pattern.")
+_WHO = Option("who", str, "", "Only calls of this caller.")
+_OUTCOME = Option("outcome", str, None, "Only calls with this outcome.", choices=OUTCOMES)
 _MAX_PATTERN = 200
 """No name in the log is longer."""
 
 
-@ENDPOINTS.add(
-    "GET",
-    "/activity",
-    ActivityAnswer,
-    parameter(
-        "limit", "At most this many calls.", {"type": "integer", "minimum": 1, "maximum": 1000}
-    ),
-    parameter("before", "Only calls older than the one with this id.", {"type": "integer"}),
-    parameter("tool", "Only calls of tools whose name matches this pattern.", TEXT),
-    parameter("who", "Only calls of this caller.", TEXT),
-    parameter("outcome", "Only calls with this outcome.", {"enum": list(OUTCOMES)}),
-)
+@ENDPOINTS.add("GET", "/activity", ActivityAnswer, _LIMIT, _BEFORE, _TOOL, _WHO, _OUTCOME)
 async def activity(app: App, request: Request) -> Any:
     """Which tools were called, by whom, and what came of it."""
-    access, asked = access_of(request), request.query_params
+    access = access_of(request)
     query = ActivityQuery(
-        limit=parsed(request, LIMIT, LIMIT.default),
+        limit=parsed(request, _LIMIT),
         before=parsed(request, _BEFORE),
-        tool=asked.get("tool") or None,
-        who=asked.get("who") or None,
+        tool=parsed(request, _TOOL) or None,
+        who=parsed(request, _WHO) or None,
         outcome=parsed(request, _OUTCOME),
     )
     if len(query.tool or "") > _MAX_PATTERN:

@@ -16,10 +16,7 @@ from toolscript.app.health import Health
 from toolscript.app.scoped_catalogue import KnownTool
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import RecordedCall
-from toolscript.surfaces.http import approval_messages
-from toolscript.surfaces.http.field_types import SCHEMA_REF, Count, Json, Ratio, about
-from toolscript.surfaces.http.search_answers import SearchAnswer, SkillHit, ToolHit
-from toolscript.surfaces.server.error_answers import ErrorAnswer
+from toolscript.surfaces.http.field_types import Count, Json, Ratio, about
 from toolscript.text.names import name_warning
 from toolscript.text.wire_constants import META_TOOLS
 from toolscript.types import (
@@ -284,21 +281,6 @@ class JsonRpcAnswer(msgspec.Struct, frozen=True, kw_only=True):
     id: str | float | None
     result: Any | UnsetType = UNSET
     error: JsonRpcError | UnsetType = UNSET
-
-
-ANSWERS = (
-    *(SearchAnswer, ToolHit, SkillHit, ToolsAnswer, CallAnswer, ServersAnswer, SkillsAnswer),
-    *(ServerLogAnswer, SkillFile, StatsAnswer, HealthAnswer, LiveAnswer, ReadyAnswer),
-    *(GraphAnswer, RelatedAnswer, GraphImported),
-    *(GraphCleared, ActivityAnswer, ModuleAnswer, JsonRpcRequest, JsonRpcAnswer, ErrorAnswer),
-    *approval_messages.TYPES,
-)
-
-
-def schemas() -> Json:
-    """Returns each answer's JSON schema, by the name under which the others refer to it."""
-    _, components = msgspec.json.schema_components(ANSWERS, ref_template=SCHEMA_REF)
-    return msgspec.json.decode(msgspec.json.encode(components))  # defaults are tuples, not lists
 
 
 def health_answer(health: Health, *, is_public: bool) -> HealthAnswer:

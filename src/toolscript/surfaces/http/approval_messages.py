@@ -129,9 +129,3 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     """Which answer for always is taken back."""
 
     id: Annotated[str, about("See `GET /permissions`.")]
-
-
-TYPES = (
-    *(ReviewAnswer, ReviewDone, PendingCalls, PendingAnswer, PermissionsAnswer, RevokedAnswer),
-    *(ReviewDecision, CallDecision, Revocation),
-)

@@ -10,7 +10,8 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.app.scoped_catalogue import ScopedCatalogue
-from toolscript.errors import DeniedError, InputError
+from toolscript.config.settings import Option
+from toolscript.errors import InputError
 from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.definitions.word_diff import changes
@@ -27,17 +28,18 @@ from toolscript.surfaces.http.approval_messages import (
     RevokedAnswer,
     RuleAnswer,
 )
-from toolscript.surfaces.http.openapi import TEXT, Endpoints, parameter, reference
+from toolscript.surfaces.http.openapi import REQUIRED, Endpoints
 from toolscript.surfaces.http.request_input import json_struct
 from toolscript.surfaces.server.authentication import grant_of
 
 ENDPOINTS = Endpoints()
+_DECIDE = "decide about tools and calls"
+_CALL = Option("id", str, REQUIRED, "The waiting call's id.")
 
 
-@ENDPOINTS.add("GET", "/review", ReviewAnswer)
+@ENDPOINTS.add("GET", "/review", ReviewAnswer, owners=_DECIDE)
 async def review(app: App, request: Request) -> Any:
     """The tools whose definitions wait for approval, with what has changed."""
-    _check_owner(request)
     return await anyio.to_thread.run_sync(reviewed, app.catalogue(grant_of(request)))
 
 
@@ -48,10 +50,9 @@ def reviewed(catalogue: ScopedCatalogue) -> ReviewAnswer:
     return ReviewAnswer(held=answers, total_held=len(held), changed=catalogue.changed())
 
 
-@ENDPOINTS.add("POST", "/review", ReviewDone, body=reference(ReviewDecision))
+@ENDPOINTS.add("POST", "/review", ReviewDone, body=ReviewDecision, owners=_DECIDE)
 async def decide_review(app: App, request: Request) -> Any:
     """Approve or reject: `{"approve": ["id", …]}`, `{"reject": […]}`, `{"approveServer": "…"}`."""
-    _check_owner(request)
     given = await json_struct(request, ReviewDecision)
     approved, skipped = list(given.approve), []
     if given.approve_server is not UNSET:
@@ -68,32 +69,23 @@ async def decide_review(app: App, request: Request) -> Any:
     return ReviewDone(approved=_each_once(approved), rejected=rejected, skipped=skipped)
 
 
-@ENDPOINTS.add("GET", "/pending", PendingCalls)
-async def pending(app: App, request: Request) -> Any:
+@ENDPOINTS.add("GET", "/pending", PendingCalls, owners=_DECIDE)
+async def pending(app: App, _: Request) -> Any:
     """The calls that wait until somebody allows them."""
-    _check_owner(request)
     return PendingCalls(pending=app.approvals.pending)
 
 
-@ENDPOINTS.add(
-    "POST",
-    "/pending/{id}",
-    PendingAnswer,
-    parameter("id", "The waiting call's id.", TEXT, required=True, place="path"),
-    body=reference(CallDecision),
-)
+@ENDPOINTS.add("POST", "/pending/{id}", PendingAnswer, _CALL, body=CallDecision, owners=_DECIDE)
 async def answer_pending(app: App, request: Request) -> Any:
     """Answer a call that waits: `{"answer": "once"}`; or session, server, always, no."""
-    _check_owner(request)
     given = (await json_struct(request, CallDecision)).answer
     call = app.approvals.answer(request.path_params["id"], given)
     return PendingAnswer(call=call, answer=given)
 
 
-@ENDPOINTS.add("GET", "/permissions", PermissionsAnswer)
+@ENDPOINTS.add("GET", "/permissions", PermissionsAnswer, owners=_DECIDE)
 async def permissions(app: App, request: Request) -> Any:
     """The rules about calls, and what was allowed for always."""
-    _check_owner(request)
     files, profiles = app.permissions.written
     remembered = await anyio.to_thread.run_sync(app.approvals.remembered.all)
     tools = {tool.id: tool for tool in app.catalogue(grant_of(request)).tools()}
@@ -114,10 +106,9 @@ async def permissions(app: App, request: Request) -> Any:
     )
 
 
-@ENDPOINTS.add("POST", "/permissions/revoke", RevokedAnswer, body=reference(Revocation))
+@ENDPOINTS.add("POST", "/permissions/revoke", RevokedAnswer, body=Revocation, owners=_DECIDE)
 async def revoke_permission(app: App, request: Request) -> Any:
     """Take back an answer for always: `{"id": "…"}`."""
-    _check_owner(request)
     identifier = (await json_struct(request, Revocation)).id
     revoke = app.approvals.remembered.revoke
     return RevokedAnswer(revoked=await anyio.to_thread.run_sync(revoke, identifier))
@@ -125,11 +116,6 @@ async def revoke_permission(app: App, request: Request) -> Any:
 
 def _each_once(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
-
-
-def _check_owner(request: Request) -> None:
-    if not grant_of(request).is_owner:
-        raise DeniedError("only the gateway's owner may decide about tools and calls")
 
 
 def _answer_held(held: HeldTool) -> HeldAnswer:

@@ -7,29 +7,26 @@ from starlette.requests import Request
 
 from toolscript.app.application import App
 from toolscript.config.settings import Option
-from toolscript.errors import DeniedError, InputError
+from toolscript.errors import InputError
 from toolscript.graph.graph_files import imported
 from toolscript.graph.learning import Learning
 from toolscript.graph.related import relations
 from toolscript.surfaces.http.answers import GraphAnswer, GraphCleared, GraphImported, RelatedAnswer
-from toolscript.surfaces.http.openapi import OBJECT, TEXT, Endpoints, parameter
+from toolscript.surfaces.http.openapi import REQUIRED, Endpoints
 from toolscript.surfaces.http.request_input import json_object, parsed, required
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.types import Grant
 
 ENDPOINTS = Endpoints()
-EDGES = Option("limit", int, 50, "", bounds=(1, 1000))
+_LIMIT = Option("limit", int, 50, "At most this many edges.", bounds=(1, 1000))
+_TOOL = Option("tool", str, REQUIRED, "Its id.")
+_CHANGE = "change what was learned: it is everybody's"
 
 
-@ENDPOINTS.add(
-    "GET",
-    "/graph",
-    GraphAnswer,
-    parameter("limit", "At most this many edges.", {"type": "integer", "maximum": 1000}),
-)
+@ENDPOINTS.add("GET", "/graph", GraphAnswer, _LIMIT)
 async def graph(app: App, request: Request) -> Any:
     """What is used together: how much is known, and the strongest edges."""
-    limit = parsed(request, EDGES, EDGES.default)
+    limit = parsed(request, _LIMIT)
     learning = _learning(app)
     grant = app.catalogue(grant_of(request)).grant
     denied = app.permissions.denied(grant)
@@ -42,13 +39,11 @@ async def graph(app: App, request: Request) -> Any:
     return GraphAnswer(stats=learning.graph.stats() if grant.is_whole else None, edges=edges)
 
 
-@ENDPOINTS.add(
-    "GET", "/graph/related", RelatedAnswer, parameter("tool", "Its id.", TEXT, required=True)
-)
+@ENDPOINTS.add("GET", "/graph/related", RelatedAnswer, _TOOL)
 async def related(app: App, request: Request) -> Any:
     """What goes with one tool."""
     name = required(request, "tool", "server__tool")
-    return related_to(app, grant_of(request), name, EDGES.default)
+    return related_to(app, grant_of(request), name, _LIMIT.default)
 
 
 def related_to(app: App, grant: Grant, name: str, limit: int) -> RelatedAnswer:
@@ -64,18 +59,18 @@ def related_to(app: App, grant: Grant, name: str, limit: int) -> RelatedAnswer:
     return RelatedAnswer(tool_id=tool, before=found.before, after=found.after, needs=found.needs)
 
 
-@ENDPOINTS.add("POST", "/graph/import", GraphImported, body=OBJECT)
+@ENDPOINTS.add("POST", "/graph/import", GraphImported, body=dict, owners=_CHANGE)
 async def import_graph(app: App, request: Request) -> Any:
     """Learn from templates and logs."""
-    learning = _changeable(app, request)
+    learning = _learning(app)
     given = imported(await json_object(request))
     return GraphImported(**await anyio.to_thread.run_sync(learning.import_known, given))
 
 
-@ENDPOINTS.add("POST", "/graph/clear", GraphCleared, body=OBJECT)
-async def clear_graph(app: App, request: Request) -> Any:
+@ENDPOINTS.add("POST", "/graph/clear", GraphCleared, body=dict, owners=_CHANGE)
+async def clear_graph(app: App, _: Request) -> Any:
     """Forget everything learned."""
-    learning = _changeable(app, request)
+    learning = _learning(app)
     stats = learning.graph.stats()
     await anyio.to_thread.run_sync(learning.clear)
     return GraphCleared(edges=stats.edges, calls=stats.calls)
@@ -86,11 +81,3 @@ def _learning(app: App) -> Learning:
         advice = "TOOLSCRIPT_NO_LEARNING is set; unset it and restart"
         raise InputError(f"nothing is learned: {advice}")
     return app.learning
-
-
-def _changeable(app: App, request: Request) -> Learning:
-    """Returns what was learned, for a caller who may change it."""
-    learning = _learning(app)
-    if not grant_of(request).is_owner:
-        raise DeniedError("what was learned is everybody's; only the gateway's owner may change it")
-    return learning

@@ -7,17 +7,25 @@ import msgspec
 from starlette.requests import Request
 
 from toolscript.app.application import App
-from toolscript.config.settings import MAX_QUERY_CHARS, OPTION
-from toolscript.surfaces.http.answers import JsonRpcAnswer, schemas
+from toolscript.config.settings import Option
+from toolscript.surfaces.http.answers import JsonRpcAnswer
 from toolscript.surfaces.http.field_types import SCHEMA_REF, Json
+from toolscript.surfaces.http.search_answers import SkillHit, ToolHit
 from toolscript.surfaces.server.error_answers import ErrorAnswer
 
 VERSION = "3.1.1"
 PATH = "/openapi.json"
-TEXT: Json = {"type": "string"}
-TEXTS: Json = {"type": "array", "items": TEXT}
-BOOLEAN: Json = {"type": "boolean"}
-OBJECT: Json = {"type": "object"}
+REQUIRED: Any = ...
+"""The default of a parameter that has to be given."""
+_TEXT: Json = {"type": "string"}
+_OBJECT: Json = {"type": "object"}
+_SCHEMAS: dict[type, Json] = {
+    str: _TEXT,
+    list: {"type": "array", "items": _TEXT},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+}
 Handler: TypeAlias = Callable[[App, Request], Awaitable[Any]]
 """Answers a request: with a struct of `answers`, a response, or None for nothing to say."""
 
@@ -29,11 +37,13 @@ class Endpoint(NamedTuple):
     path: str
     handler: Handler
     answer: type[msgspec.Struct] | None
-    parameters: tuple[Json, ...]
-    media_type: str
+    parameters: tuple[Option, ...]
+    media_type: str = ""
     """What the answer may be besides JSON, or instead of it where there is no ``answer``."""
-    body: Json | None
-    """The schema of the JSON that a POST takes."""
+    body: type | None = None
+    """The JSON that a POST takes: a struct, or any object."""
+    owners: str = ""
+    """The act of it that only the gateway's owner may do; empty if others may, too."""
 
 
 class Endpoints(list[Endpoint]):
@@ -44,49 +54,22 @@ class Endpoints(list[Endpoint]):
         method: str,
         path: str,
         answer: type[msgspec.Struct] | None = None,
-        *parameters: Json,
-        media_type: str = "",
-        body: Json | None = None,
+        *parameters: Option,
+        **more: Any,
     ) -> Callable[[Handler], Handler]:
         """Returns a decorator for the function that answers this route; see `Endpoint`."""
 
         def decorate(handler: Handler) -> Handler:
-            self.append(Endpoint(method, path, handler, answer, parameters, media_type, body))
+            self.append(Endpoint(method, path, handler, answer, parameters, **more))
             return handler
 
         return decorate
 
 
-def parameter(
-    name: str, description: str, schema: Json, *, required: bool = False, place: str = "query"
-) -> Json:
-    """Returns the description of a parameter."""
-    described = {"name": name, "in": place, "description": description, "schema": schema}
-    return described | ({"required": True} if required else {})
-
-
-def search_parameters(meaning: str) -> tuple[Json, ...]:
-    """Returns the parameters of both searches; ``meaning`` is that of the question."""
-    query = {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS}
-    return (
-        parameter("q", meaning, query, required=True),
-        parameter("limit", "At most this many results.", _range("limit")),
-        parameter("threshold", "Least confidence.", _range("threshold")),
-        parameter("alpha", "Weight of the semantic score.", _range("alpha")),
-        parameter("steps", "`none` makes the formula the confidence.", {"enum": ["all", "none"]}),
-        parameter("explain", "Say how each confidence came about.", BOOLEAN),
-    )
-
-
-MODULE_PARAMETERS = (
-    parameter("filter", "Servers' names and tools' ids, with commas between.", TEXTS),
-    parameter("json", "As JSON, with a call of the first tool asked for.", BOOLEAN),
-)
-
-
 def describe(version: str, endpoints: Iterable[Endpoint]) -> Json:
     """Returns the document for this version of the package."""
     paths: Json = {}
+    endpoints = list(endpoints)
     for endpoint in endpoints:
         path = endpoint.path.replace(":path}", "}")
         paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -103,19 +86,27 @@ def describe(version: str, endpoints: Iterable[Endpoint]) -> Json:
             "summary": "Find the right MCP tool at once, and call it.",
         },
         "paths": paths,
-        "components": {"schemas": schemas(), "securitySchemes": {"token": token}},
+        "components": {"schemas": schemas(endpoints), "securitySchemes": {"token": token}},
         "security": [{}, {"token": []}],
     }
 
 
+def schemas(endpoints: Iterable[Endpoint]) -> Json:
+    """Returns the JSON schema of each answer, and body, by the name by which others refer to it."""
+    types: list[Any] = [ErrorAnswer, ToolHit, SkillHit]
+    types += [each for e in endpoints for each in (e.answer, e.body) if each not in {None, dict}]
+    _, components = msgspec.json.schema_components(types, ref_template=SCHEMA_REF)
+    return msgspec.json.decode(msgspec.json.encode(components))  # defaults are tuples, not lists
+
+
 def _operation(endpoint: Endpoint) -> Json:
-    content = {} if endpoint.answer is None else _json(reference(endpoint.answer))
+    content = {} if endpoint.answer is None else _json(endpoint.answer)
     if endpoint.media_type:
         is_json = endpoint.media_type == "application/json"
-        content[endpoint.media_type] = {"schema": OBJECT if is_json else TEXT}
+        content[endpoint.media_type] = {"schema": _OBJECT if is_json else _TEXT}
     responses = {
         "200": {"description": "The answer.", "content": content},
-        "default": {"description": "Why there is none.", "content": _json(reference(ErrorAnswer))},
+        "default": {"description": "Why there is none.", "content": _json(ErrorAnswer)},
     }
     if endpoint.answer is JsonRpcAnswer:
         responses["202"] = {"description": "A notification: there is nothing to say."}
@@ -126,23 +117,22 @@ def _operation(endpoint: Endpoint) -> Json:
         "responses": responses,
     }
     if endpoint.parameters:
-        operation["parameters"] = list(endpoint.parameters)
+        operation["parameters"] = [_parameter(each, endpoint.path) for each in endpoint.parameters]
     if endpoint.body is not None:
         operation["requestBody"] = {"content": _json(endpoint.body)}
     return operation
 
 
-def _json(schema: Json) -> Json:
+def _json(kind: type) -> Json:
+    """Returns the content that is a struct, or any object, as JSON."""
+    schema = _OBJECT if kind is dict else {"$ref": SCHEMA_REF.format(name=kind.__name__)}
     return {"application/json": {"schema": schema}}
 
 
-def reference(answer: type[msgspec.Struct]) -> Json:
-    """Returns the schema that refers to a struct of `answers`."""
-    return {"$ref": SCHEMA_REF.format(name=answer.__name__)}
-
-
-def _range(name: str) -> Json:
-    option = OPTION[name]
-    kind = "integer" if option.kind is int else "number"
-    low, high = option.bounds or (None, None)
-    return {"type": kind, "minimum": low, "maximum": high}
+def _parameter(option: Option, path: str) -> Json:
+    schema = {"enum": [*option.choices]} if option.choices else {**_SCHEMAS[option.kind]}
+    if option.bounds:
+        schema |= dict(zip(("minimum", "maximum"), option.bounds, strict=True))
+    place = "path" if f"{{{option.name}" in path else "query"
+    described = {"name": option.name, "in": place, "description": option.help, "schema": schema}
+    return described | ({"required": True} if option.default is REQUIRED else {})

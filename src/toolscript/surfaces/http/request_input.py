@@ -185,15 +185,10 @@ def required(request: Request, name: str, example: str, kind: type[InputError] =
     return value
 
 
-def parsed(request: Request, option: Option, default: Any = None) -> Any:
+def parsed(request: Request, option: Option) -> Any:
     """Returns the parameter of an option's name in its type and range, or the default."""
     given = request.query_params.get(option.name)
-    return default if given is None else option.parse(given, option.name)
-
-
-def flag(request: Request, name: str) -> bool:
-    """Returns whether a parameter is given and true."""
-    return parsed(request, Option(name, bool, default=False, help=""), default=False)
+    return option.default if given is None else option.parse(given, option.name)
 
 
 async def json_object(request: Request) -> dict[str, Any]:

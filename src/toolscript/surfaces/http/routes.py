@@ -21,7 +21,7 @@ from toolscript import tracing
 from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Option, Settings
-from toolscript.errors import TaskDiedError, ToolscriptError
+from toolscript.errors import DeniedError, TaskDiedError, ToolscriptError
 from toolscript.extras import install_command
 from toolscript.gateway.base import Replication
 from toolscript.gateway.raw_results import RawResult
@@ -38,12 +38,11 @@ from toolscript.surfaces.http import (
 )
 from toolscript.surfaces.http.client_sessions import LatestSessions, caller_of, session_of
 from toolscript.surfaces.http.oauth_routes import client_route, oauth_routes
-from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, parameter
+from toolscript.surfaces.http.openapi import REQUIRED
 from toolscript.surfaces.http.replica_routes import replica_routes
 from toolscript.surfaces.http.request_input import (
     BodyLimit,
     check_content_type,
-    flag,
     json_object,
     json_value,
     parsed,
@@ -86,7 +85,17 @@ _PIECE_BYTES = 256 * 1024
 """The size of the pieces of a large result: between two the event loop does other work."""
 _CLIENT_CLOSED = 499
 _CLASS_HEADER = "toolscript-class"
-_CLASS = Option("class", str, None, "", choices=TOOL_CLASSES)
+_MOST = Option(
+    "class", str, TOOL_CLASSES[-1], "Refuse a tool that may do more.", choices=TOOL_CLASSES
+)
+_NAME = Option("name", str, REQUIRED, "The skill's name or id.")
+_FILE = Option("file", str, "", "A path below the skill's own folder.")
+_RESOURCES = Option(
+    "resources", bool, default=False, help="Measure the memory and processor time of each."
+)
+_SERVER = Option("server", str, None, "Only this server's.")
+_ONE = Option("tool", str, None, "Only this one.")
+_TOOL = Option("tool", str, REQUIRED, "The tool's id, `server__tool`.")
 ENDPOINTS = openapi.Endpoints()
 
 
@@ -190,18 +199,20 @@ def _asgi(routes: Sequence[BaseRoute], **more: Any) -> Starlette:
 
 
 def _routes(app: App, endpoints: Iterable[openapi.Endpoint]) -> list[Route]:
-    return [Route(e.path, _answering(app, e.handler), methods=[e.method]) for e in endpoints]
+    return [Route(e.path, _answering(app, e), methods=[e.method]) for e in endpoints]
 
 
-def _answering(app: App, handler: openapi.Handler) -> Callable[[Request], Awaitable[Response]]:
+def _answering(app: App, asked: openapi.Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             if request.url.path not in _WITHOUT_TASKS:
                 app.tasks.check()
             if request.method == "POST":
                 check_content_type(request, lenient=request.url.path == _MESSAGE)
+            if asked.owners and not grant_of(request).is_owner:
+                raise DeniedError(f"only the gateway's owner may {asked.owners}")
             with tracing.continued(request.headers):
-                return _response(await handler(app, request))
+                return _response(await asked.handler(app, request))
         except ToolscriptError as problem:
             return error_response(problem)
         except ClientDisconnect:
@@ -251,18 +262,11 @@ async def list_skills(app: App, request: Request) -> Any:
     )
 
 
-@ENDPOINTS.add(
-    "GET",
-    "/skills/read",
-    answers.SkillFile,
-    parameter("name", "The skill's name or id.", TEXT, required=True),
-    parameter("file", "A path below the skill's own folder.", TEXT),
-)
+@ENDPOINTS.add("GET", "/skills/read", answers.SkillFile, _NAME, _FILE)
 async def read_skill(app: App, request: Request) -> Any:
     """The whole text of a skill, or of a file of its folder."""
     name = required(request, "name", "the+skill")
-    file = request.query_params.get("file", "")
-    page = await app.skills(grant_of(request)).read(name, file)
+    page = await app.skills(grant_of(request)).read(name, parsed(request, _FILE))
     skill, file = page.skill, printable(page.path)
     return answers.SkillFile(skill_id=skill.id, name=skill.name, file=file, text=page.text)
 
@@ -289,16 +293,11 @@ async def health(app: App, request: Request) -> Any:
     return json_response(answers.health_answer(state, is_public=grant == Grant()), status)
 
 
-@ENDPOINTS.add(
-    "GET",
-    "/servers",
-    answers.ServersAnswer,
-    parameter("resources", "Measure the memory and processor time of each.", BOOLEAN),
-)
+@ENDPOINTS.add("GET", "/servers", answers.ServersAnswer, _RESOURCES)
 async def list_servers(app: App, request: Request) -> Any:
     """Every configured server."""
     catalogue = app.catalogue(grant_of(request))
-    used = await catalogue.resources() if flag(request, "resources") else None
+    used = await catalogue.resources() if parsed(request, _RESOURCES) else None
     return answers.ServersAnswer(
         servers=[
             answers.server_answer(status, used.get(status.name) if used else None)
@@ -307,32 +306,18 @@ async def list_servers(app: App, request: Request) -> Any:
     )
 
 
-@ENDPOINTS.add(
-    "GET",
-    "/tools",
-    answers.ToolsAnswer,
-    parameter("server", "Only this server's.", TEXT),
-    parameter("tool", "Only this one.", TEXT),
-)
+@ENDPOINTS.add("GET", "/tools", answers.ToolsAnswer, _SERVER, _ONE)
 async def list_tools(app: App, request: Request) -> Any:
     """Every tool, with its schemas."""
     catalogue = app.catalogue(grant_of(request))
-    asked = request.query_params
-    one = asked.get("tool")
-    specs = catalogue.tools(asked.get("server")) if one is None else [catalogue.tool(one)]
+    one, server = parsed(request, _ONE), parsed(request, _SERVER)
+    specs = catalogue.tools(server) if one is None else [catalogue.tool(one)]
     known = catalogue.tools_by_id(spec.id for spec in specs).values()
     tools = [*map(answers.tool_answer, known)]
     return answers.ToolsAnswer(tools=tools, total_tools=len(tools))
 
 
-@ENDPOINTS.add(
-    "POST",
-    "/tools/{tool:path}",
-    answers.CallAnswer,
-    parameter("tool", "The tool's id, `server__tool`.", TEXT, required=True, place="path"),
-    parameter("class", "Refuse a tool that may do more.", {"enum": list(TOOL_CLASSES)}),
-    body=openapi.OBJECT,
-)
+@ENDPOINTS.add("POST", "/tools/{tool:path}", answers.CallAnswer, _TOOL, _MOST, body=dict)
 async def call_tool(app: App, request: Request) -> Any:
     """Call a tool; one that fails says so in `isError`, with status 200."""
     arguments = await json_object(request)
@@ -366,14 +351,12 @@ async def called(  # noqa: PLR0913, PLR0917 - what a call consists of
 def _classes(request: Request) -> tuple[ToolClass, ...]:
     """Returns what the tool may be, by the parameter and by the header of typed clients."""
     stated = request.headers.get(_CLASS_HEADER)
-    header = TOOL_CLASSES[-1] if stated is None else _CLASS.parse(stated, _CLASS_HEADER)
-    most = (parsed(request, _CLASS, TOOL_CLASSES[-1]), header)
+    header = TOOL_CLASSES[-1] if stated is None else _MOST.parse(stated, _CLASS_HEADER)
+    most = (parsed(request, _MOST), header)
     return TOOL_CLASSES[: min(map(TOOL_CLASSES.index, most)) + 1]
 
 
-@ENDPOINTS.add(
-    "POST", _MESSAGE, answers.JsonRpcAnswer, body=openapi.reference(answers.JsonRpcRequest)
-)
+@ENDPOINTS.add("POST", _MESSAGE, answers.JsonRpcAnswer, body=answers.JsonRpcRequest)
 async def message(_: App, request: Request) -> Any:
     """One JSON-RPC request of MCP, without a session."""
     sent = await json_value(request)

@@ -1,5 +1,6 @@
 """The searches: a request becomes a question, and what was found an answer."""
 
+from dataclasses import replace as changed
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,32 +9,31 @@ from starlette.requests import Request
 from toolscript.app.application import App
 from toolscript.app.searching import Found
 from toolscript.codegen.api_definitions import FORMATS, Format
-from toolscript.config.settings import OPTION, Option
+from toolscript.config.settings import MAX_QUERY_CHARS, OPTION, Option
 from toolscript.errors import QueryError, RangeError
 from toolscript.graph.session_history import SessionHistory
-from toolscript.surfaces.http import openapi
 from toolscript.surfaces.http.client_sessions import session_of
-from toolscript.surfaces.http.openapi import BOOLEAN, TEXT, TEXTS, Endpoints, parameter
-from toolscript.surfaces.http.request_input import flag, parsed, required
+from toolscript.surfaces.http.openapi import REQUIRED, Endpoints
+from toolscript.surfaces.http.request_input import parsed, required
 from toolscript.surfaces.http.search_answers import SearchAnswer, search_answer
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.types import SearchRequest
 
 ENDPOINTS = Endpoints()
-_FORMAT = Option("format", str, None, "", choices=FORMATS)
+_TOOL = Option("q", str, REQUIRED, f"What the tool should do, in {MAX_QUERY_CHARS} characters.")
+_SKILL = Option("q", str, REQUIRED, "What is to be done.")
+_EXPLAIN = Option("explain", bool, default=False, help="Say how each confidence came about.")
+_SETTINGS = [changed(OPTION[n], default=None) for n in ("limit", "threshold", "alpha", "steps")]
+"""Without one in a request, that of the application counts."""
+_COMMON = (*_SETTINGS, _EXPLAIN)
+_SERVER = Option("server", list, None, "Only this server's tools; may be repeated.")
+_WHY = Option("why", str, "", "A tool's id or name: say where it ended up.")
+SKILLS = Option("skills", bool, default=False, help="Rank skills among the tools.")
+_FORMAT = Option("format", str, None, "Add definitions as this API takes them.", choices=FORMATS)
 _MAX_SERVERS = 100
 
 
-@ENDPOINTS.add(
-    "GET",
-    "/search",
-    SearchAnswer,
-    *openapi.search_parameters("What the tool should do."),
-    parameter("server", "Only this server's tools; may be repeated.", TEXTS),
-    parameter("why", "A tool's id or name: say where it ended up.", TEXT),
-    parameter("skills", "Rank skills among the tools.", BOOLEAN),
-    parameter("format", "Add definitions as this API takes them.", {"enum": list(FORMATS)}),
-)
+@ENDPOINTS.add("GET", "/search", SearchAnswer, _TOOL, *_COMMON, _SERVER, _WHY, SKILLS, _FORMAT)
 async def search(app: App, request: Request) -> Any:
     """Find the tools that do what a sentence says."""
     query = required(request, "q", "what+the+tool+should+do", QueryError)
@@ -42,9 +42,7 @@ async def search(app: App, request: Request) -> Any:
     return await answer_search(app, asked, session_of(request).history, form)
 
 
-@ENDPOINTS.add(
-    "GET", "/skills/search", SearchAnswer, *openapi.search_parameters("What is to be done.")
-)
+@ENDPOINTS.add("GET", "/skills/search", SearchAnswer, _SKILL, *_COMMON)
 async def search_skills(app: App, request: Request) -> Any:
     """Find the skills that say how something is done."""
     query = required(request, "q", "how+to+do+it", QueryError)
@@ -78,8 +76,8 @@ def search_request(query: str, request: Request) -> SearchRequest:
     return replace(
         _common(query, request),
         servers=servers,
-        why=request.query_params.get("why", ""),
-        skills=flag(request, "skills"),
+        why=parsed(request, _WHY),
+        skills=parsed(request, SKILLS),
     )
 
 
@@ -87,10 +85,7 @@ def _common(query: str, request: Request) -> SearchRequest:
     """Returns what searches of tools and of skills have in common."""
     return SearchRequest(
         text=query,
-        limit=parsed(request, OPTION["limit"]),
-        threshold=parsed(request, OPTION["threshold"]),
-        alpha=parsed(request, OPTION["alpha"]),
-        steps=parsed(request, OPTION["steps"]),
         grant=grant_of(request),
-        explain=flag(request, "explain"),
+        explain=parsed(request, _EXPLAIN),
+        **{each.name: parsed(request, each) for each in _SETTINGS},
     )

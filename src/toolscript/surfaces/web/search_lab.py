@@ -13,9 +13,9 @@ from toolscript.app.scoped_catalogue import ScopedCatalogue
 from toolscript.codegen.api_definitions import list_entry
 from toolscript.config.settings import OPTION
 from toolscript.errors import RangeError, ToolscriptError
-from toolscript.surfaces.http.request_input import flag
+from toolscript.surfaces.http.request_input import parsed
 from toolscript.surfaces.http.search_answers import SearchAnswer, ToolHit
-from toolscript.surfaces.http.search_routes import answer_search
+from toolscript.surfaces.http.search_routes import SKILLS, answer_search
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens, given
 from toolscript.text.token_estimate import estimated_tokens
@@ -75,7 +75,7 @@ async def search_lab(app: App, request: Request) -> Any:
     answer = SearchScreen(
         query=(given(request, "q") or ""),
         why=given(request, "why") or "",
-        skills=flag(request, "skills"),
+        skills=parsed(request, SKILLS),
         open=request.query_params.getlist("open")[:LIMIT],
         view=view,
         model=model,
