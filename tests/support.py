@@ -343,8 +343,8 @@ class Cli:
         return json.loads(done.stdout)
 
     def start_gateway(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-        """Start a gateway on a free port; return its URL."""
-        done = self("gateway", "start", "--port", "0", *arguments, env=env)
+        """Start a gateway on a free port that admits programs without a token; return its URL."""
+        done = self("gateway", "start", "--open", "--port", "0", *arguments, env=env)
         assert done.returncode == 0, done.stderr
         return self.record()["url"]
 

@@ -110,7 +110,7 @@ def test_a_gateway_that_is_not_ready_gets_no_requests(
     held = {"command": "/bin/sh", "args": ["-c", waits, entry["command"], *entry["args"]]}
     cli = waiting.cli
     cli.configure(files=held)
-    command = cli.command("gateway", "start", "--foreground", "--port", "0")
+    command = cli.command("gateway", "start", "--open", "--foreground", "--port", "0")
     ready = gateways[0].start()
     with subprocess.Popen(command, env=cli.environment(), cwd=cli.home) as process:
         try:
@@ -148,7 +148,7 @@ def test_half_requests_reach_no_gateway(gateways: list[Gateway], tmp_path: Path)
     """More than a gateway has room for: the others are answered."""
     gateway = gateways[0]
     gateway.cli.configure(files=gateway.entry)
-    gateway.cli.behind(FEW_DESCRIPTORS, "gateway", "start", "--port", "0")
+    gateway.cli.behind(FEW_DESCRIPTORS, "gateway", "start", "--open", "--port", "0")
     with balancer(tmp_path, gateway.url) as url, ExitStack() as stack:
         parts = urlsplit(url)
         for _ in range(300):

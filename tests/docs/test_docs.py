@@ -322,7 +322,7 @@ def _apart(text: str) -> tuple[str, list[float]]:
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, Place]]:
     with _place(tmp_path_factory.mktemp("gateway"), DOCS / "tutorial.md") as place:
-        started = place.toolscript("gateway", "start")
+        started = place.toolscript("gateway", "start", "--open")
         assert not started.returncode, started.stderr
         yield re.findall(r"http://[\d.:]+\d", started.stdout)[0], place
 

@@ -72,6 +72,7 @@ class Replicas:
             "TOOLSCRIPT_SECRET_KEY": KEY,
         }
         command = [sys.executable, "-P", "-m", "toolscript", "gateway", "start", "--foreground"]
+        command.append("--open")
         with (home / "gateway.log").open("ab") as log:
             self._processes[number] = subprocess.Popen(
                 [*command, "--port", url.rpartition(":")[2]], env=env, stderr=log, cwd=home

@@ -105,7 +105,7 @@ def test_m5_connections_beyond_the_limit_are_refused_until_there_is_room(
     """With 256 descriptors, half of which stay for servers and files."""
     cli.env = FUZZY
     cli.configure(files=scripted(READ_FILE))
-    cli.behind(FEW_DESCRIPTORS, "gateway", "start", "--port", "0")
+    cli.behind(FEW_DESCRIPTORS, "gateway", "start", "--open", "--port", "0")
     url = cli.record()["url"]
     with ExitStack() as stack:
         for _ in range(128):

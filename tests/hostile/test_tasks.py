@@ -76,7 +76,7 @@ def failing(cli: Cli, tmp_path: Path) -> Path:
 @contextmanager
 def foreground(cli: Cli) -> Generator["subprocess.Popen[str]"]:
     """A gateway that is ready, as a supervisor would run it."""
-    command = cli.command("gateway", "start", "--foreground", "--port", "0")
+    command = cli.command("gateway", "start", "--open", "--foreground", "--port", "0")
     env, pipe = cli.environment(), subprocess.PIPE
     with subprocess.Popen(command, env=env, cwd=cli.home, stderr=pipe, text=True) as process:
         try:
@@ -132,7 +132,7 @@ def test_h1_a_gateway_that_dies_at_its_start_does_not_start(
     (tmp_path / "sitecustomize.py").write_text(IMPORTING, "utf-8")
     cli.env["PYTHONPATH"] = str(tmp_path)
     cli.configure(files=scripted(READ_FILE))
-    done = cli("gateway", "start", "--port", "0")
+    done = cli("gateway", "start", "--open", "--port", "0")
     assert done.returncode == 1
     assert "the background task servers died (TypeError)" in done.stderr
     assert not processes(str(cli.home))

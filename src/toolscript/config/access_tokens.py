@@ -30,11 +30,6 @@ from toolscript.types import EVERYTHING, SEPARATOR, Grant, as_id
 
 PREFIX = "ts_"
 VERSION = 1
-OPEN = (
-    "every user of this machine may use the gateway, unless it was started on demand or with "
-    "--oauth, or other machines can reach it"
-)
-"""Says who is admitted while the gateway asks for no token."""
 CODE_MEMORY_S = 600
 """Seconds for which a code that was exchanged is remembered; it is valid for less."""
 _NAME = "tokens"

@@ -44,7 +44,7 @@ def home(cli: Cli, scripted: Scripted) -> Cli:
 @contextmanager
 def foreground(cli: Cli, *arguments: str) -> Generator["subprocess.Popen[bytes]"]:
     """A gateway in the foreground, with its servers up."""
-    command = cli.command("gateway", "start", "--foreground", "--port", "0", *arguments)
+    command = cli.command("gateway", "start", "--open", "--foreground", "--port", "0", *arguments)
     with subprocess.Popen(command, env=cli.environment(), cwd=cli.home) as process:
         try:
             until(lambda: cli.records, "the gateway has left its record")
@@ -422,7 +422,7 @@ def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Script
     program.unlink()
     program.write_text("#!/bin/sh\nexec sleep 600\n", "utf-8")
     program.chmod(0o755)
-    command = home.command("gateway", "start", "--foreground", "--port", "0")
+    command = home.command("gateway", "start", "--open", "--foreground", "--port", "0")
     env = home.environment({"TOOLSCRIPT_START": "eager"})
     with subprocess.Popen(command, env=env, cwd=home.home) as process:
         try:

@@ -50,7 +50,7 @@ def test_what_is_under_way_ends_before_the_gateway(cli: Cli, scripted: Scripted)
     late = scripted(READ_FILE)
     late = {"command": "/bin/sh", "args": ["-c", waits, late["command"], *late["args"]]}
     cli.configure(late=late)
-    command = cli.command("gateway", "start", "--foreground", "--port", "0")
+    command = cli.command("gateway", "start", "--open", "--foreground", "--port", "0")
     answers: list[tuple[int, Any]] = []
 
     def call(url: str) -> None:

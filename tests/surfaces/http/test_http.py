@@ -313,7 +313,7 @@ def test_not_ready(cli: Cli, scripted: Scripted) -> None:
     late = scripted(READ_FILE)
     late = {"command": "/bin/sh", "args": ["-c", waits, late["command"], *late["args"]]}
     cli.configure(late=late, never=scripted(hang=True))
-    command = cli.command("gateway", "start", "--foreground", "--port", "0")
+    command = cli.command("gateway", "start", "--open", "--foreground", "--port", "0")
     with subprocess.Popen(command, env=cli.environment(FUZZY), cwd=cli.home) as process:
         try:
             until(lambda: cli.records, "the gateway has left its record")

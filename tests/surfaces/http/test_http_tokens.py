@@ -45,7 +45,23 @@ def ask(cli: Cli, path: str, token: str | None = None) -> tuple[int, Any]:
 
 def test_without_a_token_this_machine_is_let_in(guarded: Cli) -> None:
     assert [ask(guarded, path)[0] for path in PATHS] == [200] * 4
-    assert "every user of this machine" in guarded("token", "list").stdout
+    assert "unless it was started with --open" in guarded("token", "list").stdout
+    assert "every user and program of this machine" in guarded("doctor").stdout
+
+
+def test_a_gateway_that_is_not_open_asks_for_a_token_and_says_so(cli: Cli) -> None:
+    cli.configure()
+    done = cli("gateway", "start", "--port", "0")
+    assert not done.stderr
+    status, answer = fetch(cli.record()["url"], "/tools")
+    assert status == 401
+    assert "start it with: toolscript gateway start --open" in answer["error"]
+    assert cli("list-servers").returncode == 0
+    assert "a gateway answers only your own commands" in cli("doctor").stdout
+    assert cli("gateway", "stop").returncode == 0
+    done = cli("gateway", "start", "--port", "0", "--open")
+    assert "open: every user and program of this machine may search and call" in done.stderr
+    assert fetch(cli.record()["url"], "/tools")[0] == 200
 
 
 def test_a_browser_is_sent_to_the_page(guarded: Cli) -> None:

@@ -45,7 +45,7 @@ def held_back(scripted: Scripted, name: str, entry: Entry) -> Entry:
 
 def start(cli: Cli) -> "subprocess.Popen[str]":
     """A gateway in the foreground, as soon as it answers."""
-    command = cli.command("gateway", "start", "--foreground", "--port", "0")
+    command = cli.command("gateway", "start", "--open", "--foreground", "--port", "0")
     process = subprocess.Popen(
         command, env=cli.environment(), cwd=cli.home, stderr=subprocess.PIPE, text=True
     )

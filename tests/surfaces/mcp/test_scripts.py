@@ -53,7 +53,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     profiles = {"careful": {"permissions": {"my_files__secret": "deny", "my_files__save": "deny"}}}
     value = json.loads(config.read_text("utf-8"))
     config.write_text(json.dumps({**value, "profiles": profiles}), "utf-8")
-    done = cli("gateway", "start", "--port", "0", "--scripts")
+    done = cli("gateway", "start", "--open", "--port", "0", "--scripts")
     assert cli.record()["scripts"]
     assert done.returncode == 0, done.stderr
     with cli:

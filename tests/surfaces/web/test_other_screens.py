@@ -291,7 +291,7 @@ def test_skills_are_listed_and_read(site: Cli, browser: Browser) -> None:
 
 @pytest.mark.both_storages
 def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> None:
-    assert "There is no token" in browser.page("/ui/access").one("main").text
+    assert "started with --open" in browser.page("/ui/access").one("main").text
     assert "No session is open" in browser.page("/ui/access").one("main").text
     create_token(site, "--server", "mail", "--name", "<i>ci</i>")
     [row] = browser.page("/ui/access").all("tr")[1:]

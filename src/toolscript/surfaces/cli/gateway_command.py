@@ -23,7 +23,7 @@ from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
 from toolscript.surfaces.cli.page_command import page
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
+from toolscript.surfaces.server.gateway_file import OPEN, GatewayFile, GatewayRecord
 from toolscript.text.display import counted
 
 NOT_RUNNING = 3
@@ -50,8 +50,9 @@ gateway.add_command(page)
     *("config", "data_dir"),
 )
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, for a supervisor.")
+@click.option("--open", "is_open", is_flag=True, help="Ask local programs for no token.")
 @click.option("--on-demand", is_flag=True, hidden=True)
-def start(foreground: bool, on_demand: bool, **flags: Any) -> None:
+def start(foreground: bool, is_open: bool, on_demand: bool, **flags: Any) -> None:
     """Start the gateway, and return when every server is ready or has failed."""
     settings = load_settings(flags)
     config = load(settings.paths)
@@ -65,16 +66,18 @@ def start(foreground: bool, on_demand: bool, **flags: Any) -> None:
         from toolscript.surfaces.http.gateway_process import serve  # noqa: PLC0415 - the server and all below it
         from toolscript.surfaces.web.screens import page_routes  # noqa: PLC0415 - the same
 
-        serve(settings, page_routes, on_demand=on_demand)
+        serve(settings, page_routes, on_demand=on_demand, is_open=is_open)
         return
     for problem in config.problems:
         note(str(problem))
-    record, servers = _start_in_background(settings, flags)
+    record, servers = _start_in_background(settings, flags, is_open=is_open)
     ready = [server for server in servers if server["state"] in {"ready", "resting"}]
     tools = sum(server["tools"] for server in ready)
     click.echo(
         f"running at {record.url}: {counted(tools, 'tool')} of {counted(len(ready), 'server')}"
     )
+    if record.is_open:
+        note(f"{OPEN}; without --open it asks for a token")
     for server in servers:
         if server["state"] == "failed":
             note(f"{server['name']}: {server['error']}")
@@ -192,10 +195,11 @@ def _await_exit(pid: int) -> None:
 
 
 def _start_in_background(
-    settings: Settings, flags: dict[str, Any]
+    settings: Settings, flags: dict[str, Any], *, is_open: bool
 ) -> tuple[GatewayRecord, list[dict[str, Any]]]:
     """Start a gateway as a process, and return its record and servers; leave none on errors."""
-    with BackgroundGateway(settings.paths, flags) as started:
+    mode = "--open" if is_open else ""
+    with BackgroundGateway(settings.paths, flags, mode) as started:
         record = started.record()
         client = client_of(record)
         wait_until_ready(client, settings.gateway.connect_timeout_s)

@@ -22,6 +22,7 @@ from toolscript.surfaces.server.error_codes import codes_of
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 
 LISTEN_TIMEOUT_S = 30.0
+_ON_DEMAND = "--on-demand"
 STOP_TIMEOUT_S = 60.0
 _POLL_S = 0.02
 _EXIT_S = 2.0
@@ -33,10 +34,10 @@ _ATTEMPTS = 3
 class _Process:
     """A gateway's process, which is no child of this one: see `detached`."""
 
-    def __init__(self, log: Path, flags: Mapping[str, Any], *, on_demand: bool) -> None:
+    def __init__(self, log: Path, flags: Mapping[str, Any], mode: str) -> None:
         with open_private(log) as output:
             self._starter = subprocess.Popen(  # noqa: S603 - this interpreter, with options of our own
-                _command(flags, on_demand=on_demand),
+                _command(flags, mode),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -80,18 +81,17 @@ class BackgroundGateway:
     Args:
         paths: Those of this process.
         flags: The options of the gateway; None for a default.
-        on_demand: Whether it is started for clients that need one, and ends without them.
+        mode: ``--on-demand`` if it is started for clients that need one, and ends without them,
+            ``--open`` if it admits programs without a token, else empty.
     """
 
-    def __init__(
-        self, paths: PathSettings, flags: Mapping[str, Any], *, on_demand: bool = False
-    ) -> None:
+    def __init__(self, paths: PathSettings, flags: Mapping[str, Any], mode: str) -> None:
         self._file = record_file(paths)
         self._log = paths.data_dir / "logs" / f"{self._file.path.stem}.log"
         # The log of another gateway is left alone until this one is known to be the only one.
         self._early = self._log.with_suffix(f".{os.getpid()}.log")
-        self._on_demand = on_demand
-        self._process = _Process(self._early, flags, on_demand=on_demand)
+        self._on_demand = mode == _ON_DEMAND
+        self._process = _Process(self._early, flags, mode)
 
     def __enter__(self) -> Self:
         return self
@@ -142,7 +142,7 @@ def ensure_gateway(paths: PathSettings, flags: Mapping[str, Any]) -> GatewayReco
             for problem in load(paths).problems:  # raises what is wrong with the whole of it
                 note(str(problem))
             try:
-                with BackgroundGateway(paths, flags, on_demand=True) as started:
+                with BackgroundGateway(paths, flags, _ON_DEMAND) as started:
                     return started.record()
             except GatewayError:
                 failures += not file.is_locked()  # else another process was faster
@@ -152,10 +152,10 @@ def ensure_gateway(paths: PathSettings, flags: Mapping[str, Any]) -> GatewayReco
     raise GatewayError(f"no gateway answered within {LISTEN_TIMEOUT_S:g} s")
 
 
-def _command(flags: Mapping[str, Any], *, on_demand: bool) -> list[str]:
+def _command(flags: Mapping[str, Any], mode: str) -> list[str]:
     # With -P a project's own click.py, for example, is not imported.
     command = [sys.executable, "-P", "-m", detached.__name__, "gateway", "start", "--foreground"]
-    command += ["--on-demand"] if on_demand else []
+    command += [mode] if mode else []
     for name, value in flags.items():
         if value is not None:
             command += [OPTION[name].flag or "", *([] if value is True else [str(value)])]

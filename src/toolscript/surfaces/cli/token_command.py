@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.access_tokens import OPEN, Token, TokenStore, grant_for, granted_text
+from toolscript.config.access_tokens import Token, TokenStore, grant_for, granted_text
 from toolscript.config.locations import key_of
 from toolscript.config.permission_rules import check_profile
 from toolscript.config.settings import PathSettings, Settings, load_settings
@@ -15,13 +15,13 @@ from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.surfaces.cli.options import output_option, repeatable, settings_options
 from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.surfaces.server.config_sources import config_files, load
+from toolscript.surfaces.server.gateway_file import CLOSED
 from toolscript.surfaces.server.opened_stores import opened_tokens
 from toolscript.types import SKILLS, Grant
 
-_OPEN = f"no token: {OPEN}"
-_CLOSED = (
+_NONE_LEFT = (
     "no token is left: the gateway answers only your own commands; make a token with: "
-    "toolscript token create, or admit every user of this machine with: toolscript token off"
+    "toolscript token create, or forget that there was one with: toolscript token off"
 )
 
 
@@ -29,8 +29,8 @@ _CLOSED = (
 def token() -> None:
     """Control who may use which tools of the gateway.
 
-    Once there is a token, the gateway refuses requests without one, until
-    'toolscript token off'.
+    A gateway answers nobody else than your own commands without one, unless it was
+    started with --open and there never was one, or after 'toolscript token off'.
     """
 
 
@@ -102,7 +102,7 @@ def list_(output: str, **flags: Any) -> None:
         output,
         ["Id", "Name", "Grants", "Made", "Expires"],
         rows,
-        empty=_CLOSED if is_protected else _OPEN,
+        empty=_NONE_LEFT if is_protected else CLOSED,
         flexible=2,
     )
 
@@ -117,21 +117,20 @@ def revoke(identifier: str, **flags: Any) -> None:
         is_last = not store.all()
     click.echo("revoked")
     if is_last:
-        note(_CLOSED)
+        note(_NONE_LEFT)
 
 
 @token.command()
 @settings_options("config", "data_dir")
 def off(**flags: Any) -> None:
-    """Revoke every token and stop asking for one.
+    """Revoke every token.
 
-    Every user of this machine may then use a gateway that was started with
-    toolscript gateway start. One that was started on demand or with --oauth, or
-    that other machines can reach, still admits only your own commands.
+    Every user of this machine may then use a gateway that was started with --open.
+    Any other admits only your own commands.
     """
     with _store(load_settings(flags)) as store:
         store.clear()
-    click.echo(_OPEN)
+    click.echo(CLOSED)
 
 
 def _store(settings: Settings) -> AbstractContextManager[TokenStore]:

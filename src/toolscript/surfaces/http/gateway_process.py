@@ -59,6 +59,7 @@ def serve(
     pages: Pages,
     *,
     on_demand: bool = False,
+    is_open: bool = False,
     documents: ClientDocuments | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; then close every connection.
@@ -66,9 +67,9 @@ def serve(
     Args:
         settings: The values of all options.
         pages: Gives the routes of the page.
-        on_demand: Whether the gateway was started for a client that needs one. It then admits
-            nobody without its key or a token, takes another port where its own is taken, and ends
-            once no client has been there for a while.
+        on_demand: Whether the gateway was started for a client that needs one. It then takes
+            another port where its own is taken, and ends once no client has been there for a while.
+        is_open: Whether the gateway admits every program of this machine while there is no token.
         documents: Fetches the documents of OAuth clients; None fetches those on the internet.
 
     Raises:
@@ -95,11 +96,15 @@ def serve(
     ):
         key = secrets.token_urlsafe(32)
         documents = documents or ClientDocuments()
-        server = _server(settings, config, listening, key, pages, documents, on_demand=on_demand)
+        server = _server(
+            *(settings, config, listening, key, pages, documents),
+            on_demand=on_demand,
+            is_open=is_open,
+        )
         server.idle_s = settings.server.idle_s if on_demand else 0
         url = _url(listening, settings.server)
         model, pid = settings.embedding.model, os.getpid()
-        options = (model, key, certificate, settings.calls.scripts)
+        options = (model, key, certificate, settings.calls.scripts, is_open)
         try:
             file.write(GatewayRecord(url, pid, __version__, *options))
             log.warning("listening on %s", url)
@@ -133,6 +138,7 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
     documents: ClientDocuments,
     *,
     on_demand: bool,
+    is_open: bool,
 ) -> "_Server":
     bound = listening.getsockname()[0]
     local = ipaddress.ip_address(bound).is_loopback
@@ -146,8 +152,8 @@ def _server(  # noqa: PLR0913, PLR0917 - what a gateway consists of
             "toolscript token create, or listen on 127.0.0.1"
         )
     has_oauth = settings.server.oauth
-    is_private = local and not on_demand and not public and not has_oauth
-    authenticator = TokenAuthenticator(tokens, key, open_to_all=is_private, has_oauth=has_oauth)
+    is_open = is_open and local and not public and not has_oauth
+    authenticator = TokenAuthenticator(tokens, key, open_to_all=is_open, has_oauth=has_oauth)
     own_hosts = (*LOOPBACK_HOSTS, f"[{bound}]" if ":" in bound else bound)
     if public:
         own_hosts += (urlsplit(public).hostname or "",)

@@ -186,7 +186,7 @@ def gateway_app(  # noqa: PLR0913 - what a gateway adds to what a command needs
         ],
     )
     asgi.state.sessions, asgi.state.stats, asgi.state.lag = LatestSessions(), stats, None
-    asgi.state.page_sessions = sessions
+    asgi.state.page_sessions, asgi.state.is_admitted = sessions, is_admitted
     asgi.state.refusals, asgi.state.oauth = refusals, oauth
     asgi.state.tokens, asgi.state.settings, asgi.state.mcp = tokens, settings, mount
     asgi.state.messages = SessionlessEndpoint(app, mount.exposure)

@@ -167,7 +167,7 @@ class TokenAuthenticator:
         if self._tokens.protected:
             return AccessError(asks)
         return AccessError(
-            f"{asks}; for clients without one, start it with: toolscript gateway start"
+            f"{asks}; for clients without one, start it with: toolscript gateway start --open"
         )
 
 

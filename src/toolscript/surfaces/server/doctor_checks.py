@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from toolscript.config.access_tokens import OPEN
 from toolscript.config.servers import Config
 from toolscript.config.settings import Settings
 from toolscript.config.trust import writable_by_others
@@ -17,6 +16,7 @@ from toolscript.errors import ToolscriptError
 from toolscript.gateway.base import LAST_WORDS
 from toolscript.storage.atomic_files import check_owner, make_private, writable_by_all
 from toolscript.surfaces.server.config_sources import load
+from toolscript.surfaces.server.gateway_file import CLOSED, OPEN, GatewayFile
 from toolscript.surfaces.server.opened_stores import opened_tokens
 from toolscript.text.display import counted, printable
 from toolscript.types import SEPARATOR, SKILLS, PermissionRule
@@ -150,10 +150,12 @@ def _former_data(data_dir: Path) -> Iterator[Finding]:
 
 def _tokens(settings: Settings, config_key: str) -> Finding:
     with opened_tokens(settings, config_key) as store:
-        found, is_open = counted(len(store.all()), "token"), not store.protected
-    if is_open:
-        found += f": {OPEN}"
-    return Finding("tokens", ok=True, found=found)
+        tokens, protected = store.all(), store.protected
+    if tokens or protected:
+        return Finding("tokens", ok=True, found=counted(len(tokens), "token"))
+    file = GatewayFile(settings.paths.data_dir, config_key)
+    running = file.read() if file.is_locked() else None
+    return Finding("tokens", ok=True, found=OPEN if running and running.is_open else CLOSED)
 
 
 def server_finding(server: dict[str, Any]) -> Finding:

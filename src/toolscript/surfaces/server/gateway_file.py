@@ -14,6 +14,9 @@ from pathlib import Path
 from toolscript.errors import GatewayRunningError
 from toolscript.storage.atomic_files import is_file, locked, write_atomically
 
+OPEN = "open: every user and program of this machine may search and call"
+"""Says who is admitted by a gateway that was started with ``--open``, while there is no token."""
+CLOSED = "no token: a gateway answers only your own commands, unless it was started with --open"
 _PATIENCE_S = 1.0
 """Longer than a command holds the lock to see whether a gateway runs."""
 
@@ -32,6 +35,8 @@ class GatewayRecord:
     """The certificate that the gateway has, in PEM; empty if it speaks plain HTTP."""
     scripts: bool = False
     """Whether it offers models to write scripts."""
+    is_open: bool = False
+    """Whether it admits every program of this machine while there is no token."""
 
 
 class GatewayFile:

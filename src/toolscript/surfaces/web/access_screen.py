@@ -9,6 +9,7 @@ from starlette.requests import Request
 from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore, granted_text
 from toolscript.surfaces.mcp.mcp_routes import McpRoutes
+from toolscript.surfaces.server.audit_log import ANYONE
 from toolscript.surfaces.web.screens import Screens, check_owner, field, form_of, redirect
 
 SCREENS = Screens()
@@ -37,8 +38,8 @@ class ClientRow(Struct, frozen=True, kw_only=True):
 class AccessScreen(Struct, frozen=True, kw_only=True):
     """Who may use the gateway, and who does."""
 
-    protected: bool
-    """Whether callers need a token."""
+    is_open: bool
+    """Whether callers need no token."""
     tokens: list[TokenRow]
     clients: list[ClientRow]
 
@@ -51,7 +52,7 @@ async def access(_: App, request: Request) -> Any:
     mcp: McpRoutes = request.app.state.mcp
     known = await anyio.to_thread.run_sync(tokens.all)
     return AccessScreen(
-        protected=tokens.protected,
+        is_open=request.app.state.is_admitted(ANYONE),
         tokens=[
             TokenRow(
                 id=token.id,
