@@ -5,33 +5,26 @@ from typing import Any
 
 import pytest
 
-from toolscript.config.client_servers import KEPT_KEYS, PERMISSION_KEYS, convert, read_servers
-from toolscript.config.clients import CLIENTS
-from toolscript.config.known_keys import (
+from toolscript.config.aliases import (
     ALIASES,
-    CALL_TIMEOUT_KEYS,
-    EXCLUDE_KEYS,
-    FOREIGN_KEYS,
-    INCLUDE_KEYS,
+    MERGED_KEYS,
     REQUEST_KEYS,
-    SERVER_KEYS,
-    START_TIMEOUT_KEYS,
     SWITCH_KEYS,
     UNREAD_KEYS,
-    URL_KEYS,
+    spellings,
 )
-from toolscript.config.server_entry import server
+from toolscript.config.client_servers import KEPT_KEYS, PERMISSION_KEYS, convert, read_servers
+from toolscript.config.clients import CLIENTS
+from toolscript.config.entry import KEYS, Source, server
 from toolscript.config.setup_plan import merge
 
 BY_NAME = {client.name: client for client in CLIENTS}
 FOLDER = Path("/home/ana")
 EVERY_KEY = sorted(
-    {
-        *(*SERVER_KEYS, *FOREIGN_KEYS, *ALIASES, *UNREAD_KEYS, *URL_KEYS, *SWITCH_KEYS),
-        *(*EXCLUDE_KEYS, *INCLUDE_KEYS, *START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS),
-        *(*PERMISSION_KEYS, "unheardOf"),
-    }
+    {*KEYS, *ALIASES, *MERGED_KEYS, *SWITCH_KEYS, *UNREAD_KEYS, *PERMISSION_KEYS, "unheardOf"}
 )
+_LISTS = ("excludeTools", "includeTools")
+_TIMES = ("startTimeout", "callTimeout")
 VALUES: dict[str, Any] = {
     "command": "x",
     "cmd": "x",
@@ -39,8 +32,10 @@ VALUES: dict[str, Any] = {
     **{key: {"K": "v"} for key in ("env", "environment", "envs", "headers", "http_headers")},
     "env_http_headers": {"K": "V"},
     "env_vars": ["V"],
-    **{key: ["t"] for key in (*EXCLUDE_KEYS, *INCLUDE_KEYS, "alwaysAllow", "autoApprove")},
-    **dict.fromkeys((*START_TIMEOUT_KEYS, *CALL_TIMEOUT_KEYS, "timeout"), 2000),
+    **{key: ["t"] for key in ("alwaysAllow", "autoApprove")},
+    **{each: ["t"] for key in _LISTS for each in spellings(key)},
+    **{each: 2000 for key in _TIMES for each in spellings(key)},
+    "timeout": 2000,
     **SWITCH_KEYS,
     "tool_configuration": {"allowed_tools": ["t"]},
     **{key: {"headers": {"K": "v"}} for key in REQUEST_KEYS},
@@ -128,7 +123,7 @@ def test_a_converted_entry_does_what_the_first_did() -> None:
         "disabled_tools": ["c"],
     }
     entry, _ = convert(raw, BY_NAME["opencode"], FOLDER)
-    assert server("s", entry, {}, None) == server("s", raw, {}, None)
+    assert server("s", entry, Source({})) == server("s", raw, Source({}))
 
 
 def test_a_switch_beside_the_servers_counts(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import string
 
 from tests.endurance.effort import Effort
 from tests.hostile.redaction_corpus import VARIABLES, Case, leaked, spellings
-from toolscript.config.server_entry import server
+from toolscript.config.entry import Source, server
 from toolscript.text.names import deceptive_name
 from toolscript.text.redaction import redact
 
@@ -37,7 +37,7 @@ def test_m8_no_spelling_of_a_made_up_secret_is_shown(effort: Effort) -> None:
     for _ in range(effort.times(1000)):
         case = made_up(chance)
         entry = {"command": "x", "args": list(case.args), "env": case.env}
-        secrets = server("s", entry, VARIABLES, None).secrets
+        secrets = server("s", entry, Source(VARIABLES)).secrets
         for how, line in spellings(case.secret).items():
             assert not leaked(case.secret, redact(line, secrets)), (case, how)
 

@@ -12,7 +12,7 @@ from tests.hostile.redaction_corpus import (
     leaked,
     spellings,
 )
-from toolscript.config.server_entry import EntryError, server
+from toolscript.config.entry import EntryError, Source, server
 from toolscript.text.redaction import redact
 
 NAMED = {case.name: case for case in CASES}
@@ -22,7 +22,7 @@ def shown(case: Case) -> dict[str, str]:
     """What is made of every line that holds the secret; of no valid entry, what is said of it."""
     start = {} if "url" in case.more else {"command": "some-server", "args": list(case.args)}
     try:
-        spec = server("s", {**start, "env": case.env, **case.more}, VARIABLES, None)
+        spec = server("s", {**start, "env": case.env, **case.more}, Source(VARIABLES))
     except EntryError as mistake:
         return {"mistake": str(mistake)}
     return {how: redact(line, spec.secrets) for how, line in spellings(case.secret).items()}
@@ -50,4 +50,4 @@ def test_m8_what_has_the_shape_of_a_secret_is_blanked(name: str) -> None:
 @pytest.mark.parametrize("line", READABLE)
 def test_m8_messages_without_a_secret_stay_readable(line: str) -> None:
     assert redact(line, ()) == line
-    assert redact(line, server("s", HARMLESS_ENTRY, {}, None).secrets) == line
+    assert redact(line, server("s", HARMLESS_ENTRY, Source({})).secrets) == line

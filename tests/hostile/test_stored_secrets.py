@@ -15,8 +15,8 @@ import pytest
 from tests.hostile.redaction_corpus import CASES, SHORT, leaked, spellings
 from tests.stdio_sessions import said, session
 from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, fetch, post, tool, until
+from toolscript.config.entry import EntryError, Source, server
 from toolscript.config.secret_store import SecretStore, resolve_secrets
-from toolscript.config.server_entry import EntryError, server
 from toolscript.config.trust import describe
 from toolscript.errors import UpstreamError
 from toolscript.text.redaction import redact
@@ -32,7 +32,7 @@ def entry(**more: Any) -> dict[str, Any]:
 
 
 def spec_of(raw: dict[str, Any], store: SecretStore) -> ServerSpec:
-    return server("s", raw, {"OTHER": "x"}, None, secret_version=store.version)
+    return server("s", raw, Source({"OTHER": "x"}, secret_version=store.version))
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_secret_that_is_not_there_is_named(store: SecretStore) -> None:
         (entry(includeTools=["${secret:a}"]), "includeTools has ${secret:a}, which only"),
         (
             {"url": "https://x.org", "oauth": {"clientId": "${secret:a}"}},
-            "clientId has ${secret:a}, which only",
+            "oauth.clientId has ${secret:a}, which only",
         ),
         (entry(args=["${secret:}"]), "args has ${secret:…} with a name that no secret can have"),
         (entry(env={"A": "${secret:a b}"}), "env.A has ${secret:…} with a name that"),

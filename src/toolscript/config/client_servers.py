@@ -11,14 +11,19 @@ from typing import Any, cast
 import msgspec
 from msgspec import structs
 
-from toolscript.config import known_keys
+from toolscript.config.aliases import (
+    MERGED_KEYS,
+    SWITCH_KEYS,
+    UNREAD_KEYS,
+    describe_unread,
+    rewrite,
+)
 from toolscript.config.clients import ClientFile
+from toolscript.config.entry import KEYS, MAX_TIMEOUT_S, EntryError, Source, server
 from toolscript.config.file_parser import parsed
-from toolscript.config.foreign_entries import describe_unread, rewrite
 from toolscript.config.own_entry import is_itself
 from toolscript.config.permission_rules import literal
-from toolscript.config.server_entry import MAX_TIMEOUT_S, EntryError, server
-from toolscript.config.server_sections import entries_of, sections_of
+from toolscript.config.server_sections import SECTIONS, entries_of, sections_of
 from toolscript.config.variables import FILE, has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
@@ -30,13 +35,7 @@ _MODES = {"approve": "allow", "prompt": "ask"}
 """Codex's, for all tools of a server and for one."""
 PERMISSION_KEYS = ("trust", MODE_KEY, "alwaysAllow", "autoApprove")
 """The keys that state rules, of Gemini CLI, Codex, and Cline and Roo Code."""
-_REWRITTEN = {
-    *("bearer_token_env_var", "env_http_headers", "tool_configuration"),
-    *(*known_keys.BEARER_KEYS, *known_keys.REQUEST_KEYS, *known_keys.SWITCH_KEYS),
-}
-"""Keys that `rewrite` puts into another one, and switches, which become one."""
-_READ_KEYS = {*known_keys.SERVER_KEYS, *known_keys.INCLUDE_KEYS, *known_keys.EXCLUDE_KEYS}
-KEPT_KEYS = _READ_KEYS - {*_REWRITTEN, *PERMISSION_KEYS}
+KEPT_KEYS = {*KEYS} - {*SWITCH_KEYS, *PERMISSION_KEYS}
 _CHANGES_TOO = ("autoApprove", True)
 """Here it accepts changed definitions, of which other clients know nothing."""
 _BARE_VARIABLE = re.compile(r"(?<!\$)\$([A-Za-z_]\w*)")
@@ -103,7 +102,7 @@ def read_servers(
         parts.append((("projects", str(cwd)), local, cwd))
     for place, part, base in parts:
         for keys, raw, is_listed_off in _entries(path, part):
-            read = partial(server, keys[-1], environ=environ, base=base, folder=path.parent)
+            read = partial(server, keys[-1], source=Source(environ, base, path.parent))
             entry, notes = convert(raw, client, path.parent, base)
             is_off = is_listed_off
             try:
@@ -134,7 +133,7 @@ def _entries(
     path: Path, document: dict[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Any], bool]]:
     """Yields the keys of each server in a part of a file, its entry, and if a list has it off."""
-    if not any(key in document for key in known_keys.SECTIONS):
+    if not any(key in document for key in SECTIONS):
         return
     merged = entries_of(path, document)
     for keys, servers in sections_of(document):
@@ -161,7 +160,7 @@ def convert(
         project: The project that states it, whose rules do not hold for the user's file.
     """
     if client is None:
-        return {k: value for k, value in raw.items() if k not in known_keys.SWITCH_KEYS}, []
+        return {k: value for k, value in raw.items() if k not in SWITCH_KEYS}, []
     raw = as_object(_map_texts(raw, partial(_relocate, client, folder, project)))
     entry, rules = rewrite(raw), dict(_rules(raw))
     tools = as_object(raw.get("tools")).items()
@@ -169,7 +168,7 @@ def convert(
     notes = [*describe_unread(raw | {"tools": unread})]
     limit: Any = raw.get("timeout")
     is_limit = client.timeout_s and isinstance(limit, int | float) and limit > 0
-    if is_limit and not any(key in entry for key in known_keys.CALL_TIMEOUT_KEYS):
+    if is_limit and "callTimeout" not in entry:
         entry["callTimeout"] = min(limit * client.timeout_s, MAX_TIMEOUT_S)
         notes = [line for line in notes if not line.startswith("timeout ")]
     if rules:
@@ -183,7 +182,7 @@ def convert(
     kept = {key: entry[key] for key in entry if key in KEPT_KEYS}
     if isinstance(kept.get("tools"), dict):  # Codex's rules, no list
         del kept["tools"]
-    mapped = {*KEPT_KEYS, *_REWRITTEN, *known_keys.UNREAD_KEYS, *PERMISSION_KEYS}
+    mapped = {*KEPT_KEYS, *MERGED_KEYS, *SWITCH_KEYS, *UNREAD_KEYS, *PERMISSION_KEYS}
     others = [key for key in entry if key not in mapped or (key, raw.get(key)) == _CHANGES_TOO]
     if others:
         notes.append(f"not taken over: {', '.join(sorted(others))}")

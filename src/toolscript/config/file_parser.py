@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.json_values import as_list, as_object
@@ -43,7 +45,7 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
     """
     try:
         text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
-        document: Any = tomllib.loads(text) if path.suffix == ".toml" else _json(path, text)
+        document: Any = _toml(text) if path.suffix == ".toml" else _json(path, text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigSyntaxError(f"{path} is not valid TOML: {error}") from None
     except json.JSONDecodeError as error:
@@ -65,6 +67,11 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
     if level:
         raise _too_deep(path)
     return cast("dict[str, Any]", document)
+
+
+def _toml(text: str) -> Any:
+    """Returns a document with its dates and times as text."""
+    return msgspec.to_builtins(tomllib.loads(text))
 
 
 def _json(path: Path, text: str) -> Any:

@@ -9,11 +9,17 @@ from typing import Any, cast
 
 import msgspec
 
-from toolscript.config.known_keys import SECTIONS, SWITCHED_OFF_KEYS, listed, misspelt
+from toolscript.config.aliases import listed, misspelt
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.display import encodable, printable
 from toolscript.text.json_values import as_list, as_object
+
+SECTIONS = ("mcpServers", "servers", "mcp", "context_servers", "mcp_servers", "mcp.servers")
+"""The field's, and those of VS Code, opencode, Zed and Codex. All that a file has are read."""
+TOP_LEVEL_KEYS = (*SECTIONS, "skills", "permissions", "profiles", "issuer")
+SWITCHED_OFF_KEYS = ("disabledMcpServers", "disabledMcpjsonServers")
+"""Claude Code's lists of servers that are off, beside the section."""
 
 
 def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ file, the server, the key and the expected value.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from msgspec import structs
 
+from toolscript.config.aliases import describe_unread, misspelt
+from toolscript.config.entry import EntryError, Source, no_version, read, server
 from toolscript.config.file_parser import parsed
-from toolscript.config.foreign_entries import describe_unread
 from toolscript.config.issuer import Issuer, issuer_of
-from toolscript.config.known_keys import TOP_LEVEL_KEYS, listed, misspelt, unknown
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
 from toolscript.config.permission_rules import (
@@ -28,9 +28,9 @@ from toolscript.config.permission_rules import (
     sources_of,
 )
 from toolscript.config.secret_store import SecretStore
-from toolscript.config.server_entry import Entry, EntryError, server
-from toolscript.config.server_sections import entries_of
+from toolscript.config.server_sections import TOP_LEVEL_KEYS, entries_of
 from toolscript.config.trust import TrustStore, read_file
+from toolscript.config.variables import Variables
 from toolscript.errors import (
     ConfigMissingError,
     ConfigSyntaxError,
@@ -131,7 +131,7 @@ def _load(
 ) -> Config:
     """Returns the files merged. All but the user's ``own`` have to be trusted."""
     before = stamp(watched(sources, trust.data_dir if trust is not None else None))
-    version = SecretStore(trust.data_dir).version if trust is not None else _no_version
+    version = SecretStore(trust.data_dir).version if trust is not None else no_version
     configs = [
         config_of(p, read_file(p)[0], environ, None, version)
         if p == own
@@ -215,12 +215,13 @@ def config_of(
     entries = entries_of(path, document)
     own: dict[str, tuple[str, ...]] = {}
     notes: dict[str, list[str]] = {}
+    source = Source(environ, base, path.parent, version)
     for name, raw in entries.items():
         if _is_comment(name, raw):
             continue
         try:
-            notes[name] = [*_describe(as_object(raw))]
-            spec = server(name, raw, environ, base, path.parent, version, notes=notes[name])
+            notes[name] = [*describe_unread(as_object(raw))]
+            spec = server(name, raw, source, notes[name])
             if is_itself(spec, environ):
                 spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
             _check_name(spec)
@@ -254,17 +255,6 @@ def config_of(
         return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
 
 
-def _describe(entry: dict[str, Any]) -> Iterator[str]:
-    yield from describe_unread(entry)
-    if keys := unknown(entry):
-        yield f"not known, so not read: {listed(keys)}"
-
-
-def _no_version(secret: str) -> str:
-    del secret
-    return ""
-
-
 def _is_comment(name: str, raw: Any) -> bool:
     return not isinstance(raw, dict) and name[:1] in {"_", "/", "#", "$"}
 
@@ -273,8 +263,10 @@ def _skills(
     path: Path, document: dict[str, Any], environ: Mapping[str, str]
 ) -> tuple[Path, ...] | None:
     """Returns the folders of skills; None if a file does not mention any. Raises `EntryError`."""
-    folders = Entry(document, environ).texts("skills")
-    return None if folders is None else tuple(path.parent / expanded(each) for each in folders)
+    if document.get("skills") is None:
+        return None
+    folders = read("skills", document["skills"], tuple[str, ...], Variables(environ))
+    return tuple(path.parent / expanded(each) for each in folders)
 
 
 def _check_name(spec: ServerSpec) -> None:

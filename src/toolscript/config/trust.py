@@ -17,9 +17,8 @@ from typing import Any, cast
 
 import msgspec
 
+from toolscript.config.aliases import rewrite
 from toolscript.config.file_parser import parsed
-from toolscript.config.foreign_entries import rewrite
-from toolscript.config.known_keys import URL_KEYS
 from toolscript.config.locations import placed, trust_record
 from toolscript.config.server_sections import entries_of
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
@@ -217,9 +216,8 @@ def describe(entry: object) -> str:
 def _command(raw: dict[str, Any]) -> str:
     """Returns the command line and the addresses of an entry."""
     words = [raw.get("command"), *as_list(raw.get("args"))]
-    urls = [redact(str(raw[key]), ()) for key in URL_KEYS if key in raw]
     command = shlex.join(str(word) for word in words if word is not None)
-    return " ".join(filter(None, [command, *urls]))
+    return " ".join(filter(None, [command, redact(str(raw.get("url", "")), ())]))
 
 
 def _names(raw: dict[str, Any], key: str) -> str:
@@ -243,7 +241,7 @@ _SHOWN_KEYS: dict[str, Callable[[dict[str, Any], str], str]] = {
     "headers": _names,
     "cwd": lambda raw, key: f"in {raw[key]}",
     "envFile": _value,
-    "env_vars": _value,
+    "envVars": _value,
     "disabled": _switch,
     "autoApprove": _switch,
     "class": _json,

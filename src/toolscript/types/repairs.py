@@ -1,9 +1,13 @@
 """Types for the repairs that a configuration makes to tools: names, texts, arguments, hints."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
+
+from toolscript.text.wire_constants import TOOL_CLASSES, ToolClass
+
+_NAME_CHARS = "up to 128 letters, digits, '_', '-', '.' and '/'"
 
 
 class ArgumentRepair(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,17 +20,32 @@ class ArgumentRepair(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     description: str = ""
     """Replaces the server's; empty keeps it."""
 
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for both values."""
+        if self.value is not UNSET and self.default is not UNSET:
+            raise ValueError("has both value and default; keep the one that is meant")
+
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool's other name, texts, arguments and hints. An empty field stays the server's."""
 
-    name: str = ""
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9_./-]{0,128}\\Z", description=_NAME_CHARS)] = ""
     title: str = ""
     description: str = ""
     arguments: dict[str, ArgumentRepair] = {}
     """Repairs of arguments, by their names."""
     annotations: dict[str, Any] = {}
     """Added to the server's, or in their place."""
+
+    @property
+    def tool_class(self) -> ToolClass | None:
+        """The class that its hints stand for; None if it has none."""
+        hints = self.annotations
+        if hints.get("readOnlyHint") is True:
+            return TOOL_CLASSES[0]
+        if hints.get("destructiveHint") is False:
+            return TOOL_CLASSES[1]
+        return TOOL_CLASSES[2] if {"readOnlyHint", "destructiveHint"} & hints.keys() else None
 
     def complete(self, given: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments that the server gets of a call with these."""

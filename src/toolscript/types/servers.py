@@ -33,13 +33,13 @@ RESULT_LIMIT = 24_000
 """Characters of a result that models get, unless the server's entry says otherwise."""
 
 
-class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
+class OAuthClient(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An OAuth client that is registered with a server by hand, not by toolscript."""
 
     client_id: str
     client_secret: str = ""
     scope: str = ""
-    callback_port: int = 0
+    callback_port: Annotated[int, Meta(ge=0, le=65_535, description="a port, 1 to 65535")] = 0
     """The port that the browser is redirected to; 0 picks a free one."""
 
     def __repr__(self) -> str:

@@ -5,8 +5,8 @@ from typing import Any, NoReturn, TypeAlias
 
 import click
 
+from toolscript.config.aliases import SWITCH_KEYS, spellings
 from toolscript.config.file_editor import REMOVED, edit
-from toolscript.config.known_keys import EXCLUDE_KEYS, SWITCH_KEYS
 from toolscript.config.settings import load_settings
 from toolscript.errors import InputError, UnknownNameError
 from toolscript.surfaces.cli.config_changes import ConfigFile, project_option, report
@@ -19,6 +19,8 @@ from toolscript.types import SEPARATOR, as_id
 from toolscript.types.patterns import matches, specificity_of
 
 _NAMES = "SERVER[__TOOL]..."
+_LISTS = spellings("excludeTools")
+"""The keys at which an entry may have a list of tools that are off."""
 _Edit: TypeAlias = tuple[Sequence[str], Any]
 
 
@@ -107,7 +109,7 @@ def _find_tool(
 
 def _off(file: ConfigFile, server: str) -> list[str]:
     entry = file.entry(server)[1] or {}
-    return [str(each) for key in EXCLUDE_KEYS for each in as_list(entry.get(key))]
+    return [str(each) for key in _LISTS for each in as_list(entry.get(key))]
 
 
 def _refuse(kind: str, name: str, names: Sequence[str], advice: str) -> NoReturn:
@@ -136,7 +138,7 @@ def _tool_edits(
     keys: tuple[str, ...], entry: dict[str, Any], tool: str, *, on: bool
 ) -> Iterator[_Edit]:
     """Yields the edits of the lists of tools that are off, under the keys that the entry has."""
-    lists = [key for key in EXCLUDE_KEYS if key in entry] or [EXCLUDE_KEYS[0]]
+    lists = [key for key in _LISTS if key in entry] or [_LISTS[0]]
     for key in lists:
         listed = as_list(entry.get(key))
         left = [each for each in listed if not matches(str(each), (tool,))]
