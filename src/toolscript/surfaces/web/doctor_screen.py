@@ -14,6 +14,7 @@ from toolscript.surfaces.http.answers import DatabaseAnswer, server_answer
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.server.doctor_checks import (
     Finding,
+    activity_finding,
     database_findings,
     file_findings,
     search_findings,
@@ -38,6 +39,7 @@ async def doctor(app: App, request: Request) -> Any:
     grant = grant_of(request)
     settings: Settings = request.app.state.settings
     findings = await anyio.to_thread.run_sync(lambda: [*file_findings(settings)])
+    findings.append(activity_finding({"dropped": app.activity.dropped}))
     if app.database is not None:
         state = msgspec.convert(app.database, DatabaseAnswer, from_attributes=True)
         findings += database_findings(msgspec.to_builtins(state))

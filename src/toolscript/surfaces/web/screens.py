@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
@@ -38,8 +38,7 @@ _MODULES = (
     "tool_screen",
     "server_screens",
     "review_screens",
-    "activity_screen",
-    "graph_screen",
+    "usage_screens",
     "skills_screen",
     "access_screen",
     "consent_screen",
@@ -148,6 +147,8 @@ def _answering(
                 access_of(request).check("log in first")
                 if request.method == "POST":
                     await check_form(request)
+                else:
+                    request = _without_blanks(request)
             answer = await screen.handler(app, request)
         except ToolscriptError as problem:
             if as_json:
@@ -203,9 +204,11 @@ def field(form: dict[str, list[str]], name: str) -> str:
     return form.get(name, [""])[0].strip()
 
 
-def given(request: Request, name: str) -> str | None:
-    """Returns a parameter; None if it is blank, as of an empty field of a form."""
-    return request.query_params.get(name, "").strip() or None
+def _without_blanks(request: Request) -> Request:
+    """Returns a request without the parameters that are blank, as of a form's empty fields."""
+    stated = [(name, text.strip()) for name, text in request.query_params.multi_items()]
+    query = urlencode([each for each in stated if each[1]]).encode()
+    return Request({**request.scope, "query_string": query}, request.receive)
 
 
 def check_owner(request: Request) -> None:

@@ -17,7 +17,7 @@ from toolscript.surfaces.http.request_input import parsed
 from toolscript.surfaces.http.search_answers import SearchAnswer, ToolHit
 from toolscript.surfaces.http.search_routes import SKILLS, answer_search
 from toolscript.surfaces.server.authentication import grant_of
-from toolscript.surfaces.web.screens import Screens, given
+from toolscript.surfaces.web.screens import Screens
 from toolscript.text.token_estimate import estimated_tokens
 from toolscript.types import SearchRequest, ToolSpec
 
@@ -70,17 +70,17 @@ class SearchScreen(Struct, frozen=True, kw_only=True, rename="camel"):
 async def search_lab(app: App, request: Request) -> Any:
     """Find tools, and see why."""
     catalogue = app.catalogue(grant_of(request))
-    view = _view(app, request)
+    view, asked = _view(app, request), request.query_params
     model: Any = app.stats()["model"]
     answer = SearchScreen(
-        query=(given(request, "q") or ""),
-        why=given(request, "why") or "",
+        query=asked.get("q", ""),
+        why=asked.get("why", ""),
         skills=parsed(request, SKILLS),
-        open=request.query_params.getlist("open")[:LIMIT],
+        open=asked.getlist("open")[:LIMIT],
         view=view,
         model=model,
         profiles=sorted(app.permissions.written[1]) if grant_of(request).is_owner else [],
-        adjusted=any(given(request, name) for name in _SETTINGS),
+        adjusted=any(name in asked for name in _SETTINGS),
     )
     if not answer.query:
         # Counting them takes longer than a search.
@@ -104,7 +104,7 @@ def _view(app: App, request: Request) -> View:
     """Returns the settings in the address; the application's if it has none."""
     values: dict[str, Any] = {}
     for name in _SETTINGS:
-        text = given(request, name)
+        text = request.query_params.get(name)
         if text is not None:
             values[name] = text if name in _TEXTS else OPTION[name].parse(text, name)
     profile = app.profile

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from toolscript.app.application import App
 from toolscript.surfaces.http.answers import SkillFile, SkillsAnswer
 from toolscript.surfaces.http.routes import list_skills, read_skill
-from toolscript.surfaces.web.screens import Screens, given
+from toolscript.surfaces.web.screens import Screens
 
 SCREENS = Screens()
 
@@ -23,5 +23,5 @@ class SkillsScreen(Struct, frozen=True, kw_only=True):
 @SCREENS.add("GET", "/skills", "skills.html")
 async def skills(app: App, request: Request) -> Any:
     """Every skill; with ``?name=`` one of them is shown."""
-    file = await read_skill(app, request) if given(request, "name") else UNSET
+    file = await read_skill(app, request) if "name" in request.query_params else UNSET
     return SkillsScreen(skills=await list_skills(app, request), file=file)
