@@ -4,6 +4,7 @@ import codecs
 import json
 import re
 import tomllib
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,10 @@ _TRAILING_COMMA = re.compile(
 )
 """A string, or a comma between a value and a closing bracket."""
 _SIGN = re.compile(r"\S")
+_DEEP_TABLE = re.compile(
+    rf"""(?<![\w."'-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{MAX_DEPTH}}}"""
+)
+"""A dotted key that is too deep: the parser's time for one grows with the square of its length."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -45,7 +50,7 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
     """
     try:
         text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
-        document: Any = _toml(text) if path.suffix == ".toml" else _json(path, text)
+        document: Any = _toml(path, text) if path.suffix == ".toml" else _json(path, text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigSyntaxError(f"{path} is not valid TOML: {error}") from None
     except json.JSONDecodeError as error:
@@ -69,8 +74,10 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", document)
 
 
-def _toml(text: str) -> Any:
+def _toml(path: Path, text: str) -> Any:
     """Returns a document with its dates and times as text."""
+    if _DEEP_TABLE.search(text):
+        raise _too_deep(path)
     return msgspec.to_builtins(tomllib.loads(text))
 
 
@@ -110,7 +117,6 @@ def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns an object of the file; raises `ConfigSyntaxError` if it has a key twice."""
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise ConfigSyntaxError(f"{path} has the key {twice!r} twice in one object")
     return made

@@ -234,9 +234,9 @@ def _read_tools(path: Path) -> dict[str, Document]:
 
 def _parse_tools(content: bytes) -> list[Any]:
     try:
-        value = msgspec.json.decode(content)
+        value = _decode(content)
     except msgspec.DecodeError:  # several lines
-        return [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
+        return [_decode(line) for line in content.splitlines() if line.strip()]
     answer = as_object(value)
     listing = as_object(answer.get("result")) or answer
     return as_list(listing.get("tools")) or as_list(value) or [value]
@@ -260,7 +260,7 @@ def _read_questions(path: Path) -> list[_Question]:
         if not line.strip():
             continue
         try:
-            stated = as_object(msgspec.json.decode(line))
+            stated = as_object(_decode(line))
         except msgspec.DecodeError as error:
             raise InputError(f"{path}:{number}: this is no JSON: {error}") from None
         query, relevant = stated.get("question", stated.get("query")), stated.get("relevant")
@@ -277,7 +277,7 @@ def _read_questions(path: Path) -> list[_Question]:
 
 def _read_baseline(path: Path) -> Scores:
     try:
-        figures = msgspec.json.decode(_read(path))["figures"]
+        figures = _decode(_read(path))["figures"]
         return {key: float(figures[key]) for key in LABELS}
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         raise InputError(
@@ -314,3 +314,11 @@ def _cells(figures: Scores) -> list[str]:
 def _describe(miss: Miss) -> str:
     wanted, found = ", ".join(miss.relevant), ", ".join(miss.found) or "nothing"
     return f"{miss.query}: wanted {wanted}, found {found}; {miss.why}"
+
+
+def _decode(content: bytes) -> Any:
+    """Returns a JSON text's value; raises `msgspec.DecodeError`."""
+    try:
+        return msgspec.json.decode(content)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
