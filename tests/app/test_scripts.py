@@ -228,6 +228,26 @@ def test_an_error_says_its_line_and_what_was_called(scripts: Scripts) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("locals()", "the script was stopped: monty worker crashed"),
+        ("await eval('_call')()", "line 1: RuntimeError: Expected `array` of length 3"),
+        ("await eval('_call')('a', 1, {})", "Expected `array`, got `int`"),
+        ("await eval('_search')(['a'], 1)", "Expected `str`, got `array`"),
+        ("await eval('_result')('a', 'b', 'c')", "Expected `array` of length 2"),
+    ],
+)
+def test_what_goes_wrong_inside_is_told_in_a_line(
+    scripts: Scripts, script: str, words: str
+) -> None:
+    outcome = run(scripts, script)
+    assert outcome.failed
+    [line] = outcome.texts
+    assert words in line
+    assert "\n" not in line
+
+
 def test_only_a_limit_of_the_sandbox_names_its_limits(scripts: Scripts) -> None:
     own = run(scripts, "raise ValueError('rate limit exceeded')").texts
     assert own == ["line 1: ValueError: rate limit exceeded"]
@@ -270,14 +290,17 @@ def test_b9_scripts_that_wait_hold_up_no_other(scripts_of: int, holder: str) -> 
 @pytest.mark.parametrize("size", [(3_000_000, 0), (0, 3_000_000)])
 def test_b3_the_calls_of_a_script_share_the_room_of_their_holder(size: tuple[int, int]) -> None:
     """What does not fit is an error for the script, which goes on; the rest arrives whole."""
-    most = 0
+    most = arrived = 0
+    complete = anyio.Event()
     under_way = BytesUnderWay()
 
     async def call(tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        nonlocal most
+        nonlocal most, arrived
         del tool
-        most = max(most, under_way.total)
-        await anyio.sleep(0.01)
+        most, arrived = max(most, under_way.total), arrived + 1
+        if arrived == 18 or size[0]:
+            complete.set()
+        await complete.wait()  # so that all answers come at once
         return "x" * size[1] or str(len(arguments["path"])), False
 
     script = (

@@ -10,8 +10,10 @@ import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
+LONG = 1000
+"""A longer secret, every character of which is escaped, does not fit into a message."""
 WORD = "hunter2-correct-horse"
 GITHUB = "ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2lnbmF0dXJlLWhlcmU"
@@ -180,8 +182,20 @@ def spellings(secret: str) -> dict[str, str]:
         "base64 without padding": f"x {coded.rstrip('=')} y",
         **(_in_more(data) if len(secret) > SHORT else {}),
         "hex": f"x {data.hex()} y",
+        **(_escaped(secret) if len(secret) < LONG else {}),
         "HTML": f"<b>{html.escape(secret, quote=False)}</b>",
         "loud": f"UNKNOWN OPTION {secret.upper()}",
+    }
+
+
+def _escaped(secret: str) -> dict[str, str]:
+    data = secret.encode()
+    return {
+        "JSON, every character": "x " + "".join(f"\\u{ord(each):04X}" for each in secret),
+        "HTML, every character": "x " + "".join(f"&#{ord(each)};" for each in secret),
+        "HTML, hexadecimal": "x " + "".join(f"&#x{ord(each):x};" for each in secret),
+        "URL, every byte": "x " + "".join(f"%{each:02x}" for each in data),
+        "Python, bytes": f"ValueError: {data!r} is not valid",
     }
 
 
@@ -192,6 +206,8 @@ def leaked(secret: str, shown: str) -> str:
     as a word of its own. SHA-256 digests are left out: they hold short words by chance.
     """
     shown = re.sub(r"\b[0-9a-f]{64}\b", "", shown)
+    shown += html.unescape(shown) + unquote(shown)
+    shown += re.sub(r"\\u([0-9a-fA-F]{4})", lambda code: chr(int(code[1], 16)), shown)
     spelled = {secret, secret.upper(), json.dumps(secret)[1:-1], quote(secret, safe="")}
     spelled.add(base64.b64encode(secret.encode()).decode().rstrip("="))
     spelled.add(secret.encode().hex())

@@ -50,8 +50,12 @@ _MAX_DEPTH = 200
 _MAX_MISTAKES, _MAX_MISTAKE = 10, 400
 _PER_CALL = 8
 """Steps that each call may take in the interpreter."""
-_FUNCTIONS = frozenset({"_call", "_search", "_result"})
-"""Functions of this process that the beginning of a script calls."""
+_FUNCTIONS: dict[str, Any] = {
+    "_call": tuple[str, list[Any], dict[str, Any]],
+    "_search": tuple[str, int],
+    "_result": tuple[str, str],
+}
+"""Functions of this process that the beginning of a script calls, and their parameters."""
 _TOLERATED = {"invalid-assignment"}
 """Rules of the checker that refuse ordinary Python without annotations."""
 _MISTAKE = re.compile(r"^script:(\d+):\d+: \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
@@ -288,7 +292,8 @@ class _Run:
         """Fulfils a request of the script, and keeps the answer, or the error, for it."""
         size = len(given)
         try:
-            arguments: list[Any] = await in_thread_if_large(msgspec.json.decode, given)
+            decode = partial(msgspec.json.decode, type=_FUNCTIONS[function])
+            arguments: tuple[Any, ...] = await in_thread_if_large(decode, given)
             del given
             value = await self._fulfil(function, arguments)
             more = len(value if isinstance(value, str) else value[0])
@@ -297,7 +302,7 @@ class _Run:
             answer: _Answer = {"return_value": value} if has_room else {"exception": _NO_ROOM}
         except (DeniedError, SandboxError):
             raise
-        except ToolscriptError as error:
+        except (ToolscriptError, msgspec.ValidationError) as error:
             answer = {"exception": RuntimeError(str(error))}
         self._put(number, answer, size)
 
@@ -306,7 +311,7 @@ class _Run:
         self._answers[number] = answer, size
         self._answered.set()
 
-    async def _fulfil(self, function: str, given: list[Any]) -> str | tuple[str, bool]:
+    async def _fulfil(self, function: str, given: tuple[Any, ...]) -> str | tuple[str, bool]:
         if function == "_search":
             return await self._door.search(*given)
         if function == "_result":
@@ -317,13 +322,13 @@ class _Run:
                 f"the script has made {self._limits.calls} calls, which is all that it may, and "
                 "was stopped; do the rest in another one, or let a tool do more at once"
             )
-        tool, positional, arguments = cast("tuple[str, list[Any], dict[str, Any]]", given)
+        tool, positional, arguments = given
         if len(positional) > 1 or not all(isinstance(each, dict) for each in positional):
             raise ArgumentsError(f"{tool}: give the parameters by name, such as path='a.txt'")
         for each in cast("list[dict[str, Any]]", positional):
             arguments = each | arguments
         if tool not in self._allowed:  # it is none that the beginning has
-            raise UnknownNameError(f"no tool is called {printable(str(tool), 100)!r}")
+            raise UnknownNameError(f"no tool is called {printable(tool, 100)!r}")
         if self._allowed[tool].tool_class == "read":
             return await self._door.call(tool, arguments)
         async with self._turn:
@@ -338,7 +343,7 @@ class _Run:
             text = error.display("type-msg")
             is_limit = _LIMIT.match(text) is not None
         else:
-            text = f"the script was stopped: {error}"
+            text = f"the script was stopped: {str(error).partition(': child panicked')[0]}"
             is_limit = "limit" in text
         calls, seconds, memory = self._limits
         limits = (

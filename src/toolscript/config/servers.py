@@ -270,8 +270,8 @@ def _skills(
 
 
 def _check_name(spec: ServerSpec) -> None:
-    if spec.name.casefold() == "toolscript" and not spec.disabled:
-        raise EntryError("the name is toolscript's own, in which it asks users; rename the server")
+    if spec.name.casefold().startswith("toolscript") and not spec.disabled:
+        raise EntryError("toolscript asks users in names that begin with its; rename the server")
 
 
 def _permissions(path: Path, document: dict[str, Any]) -> tuple[tuple[PermissionRule, ...], ...]:

@@ -9,12 +9,14 @@ from pydantic import ValidationError
 
 _STATUS_ONLY = {"Server returned an error response", "Session terminated", "Not Found"}
 """The messages that the SDK gives to responses that had only a status."""
-CUT = "closed the connection before it answered; it may have executed the request"
-_CUT_STREAMS = {
+CLOSED = "closed the connection"
+CUT = f"{CLOSED} before it answered; it may have executed the request"
+_ENDED = {
+    "Connection closed",
     "SSE stream ended without a response",
     "SSE stream ended and reconnection attempts were exhausted",
 }
-"""The messages that the SDK gives to responses that ended too early."""
+"""The messages that the SDK gives to requests whose answer did not come any more."""
 
 
 class ClosedError(Exception):
@@ -26,13 +28,8 @@ def is_closed(error: BaseException) -> bool:
     return (
         isinstance(error, MCPError)
         and error.code == mcp_types.CONNECTION_CLOSED
-        and (error.message == "Connection closed" or is_cut(error))
+        and error.message in _ENDED
     )
-
-
-def is_cut(error: MCPError) -> bool:
-    """Whether a response ended before its answer, and the request may have been executed."""
-    return error.message in _CUT_STREAMS
 
 
 def is_status_only(error: BaseException) -> bool:

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Protocol, cast
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
+from urllib.parse import quote, urlencode, urlsplit
 
 from toolscript.codegen.api_definitions import valid_name
 from toolscript.errors import GatewayError, UnknownNameError
@@ -111,16 +112,20 @@ class RemoteTools:
         return {spec.id: spec for spec in specs}
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        """Asks the gateway itself: a proxy, or the aim of a redirection, would get the token."""
+        parts = urlsplit(self._url)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         headers = self._headers | {"Content-Type": "application/json"}
-        request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - checked
         try:
-            with urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310 - checked
-                return json.load(answer)
-        except HTTPError as error:
-            raise GatewayError(_message(error)) from None
-        except (URLError, OSError, ValueError) as error:
-            why = getattr(error, "reason", error)
-            raise GatewayError(f"the gateway at {self._url} does not answer: {why}") from None
+            with closing(kind(parts.netloc.rpartition("@")[2], timeout=self._timeout_s)) as asked:
+                asked.request(method, parts.path + path, body, headers)
+                answer = asked.getresponse()
+                content = answer.read()
+        except (OSError, HTTPException, ValueError) as error:
+            raise GatewayError(f"the gateway at {self._url} does not answer: {error}") from None
+        if answer.status != HTTPStatus.OK:
+            raise GatewayError(_message(answer.status, content))
+        return json.loads(content)
 
 
 def _spec(server: str, name: str, stated: dict[str, Any]) -> ToolSpec:
@@ -133,8 +138,8 @@ def _spec(server: str, name: str, stated: dict[str, Any]) -> ToolSpec:
     )
 
 
-def _message(error: HTTPError) -> str:
+def _message(status: int, content: bytes) -> str:
     try:
-        return str(json.load(error)["error"]["message"])
+        return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
-        return f"the gateway answered with status {error.code}"
+        return f"the gateway answered with status {status}"

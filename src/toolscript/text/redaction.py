@@ -61,7 +61,10 @@ def _matchers(secrets: tuple[str, ...]) -> tuple[tuple[str, ...], re.Pattern[str
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """How programs write a text: as it is, in quotes, in a URL, in HTML, in base64, in hex."""
+    """How programs write a text: as it is, in quotes, in a URL, in HTML, in base64, in hex.
+
+    Of escapes that a program may use for every character, or for some, both are among them.
+    """
     data = secret.encode(errors="replace")
     yield from (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
     yield repr(secret)[1:-1]
@@ -79,7 +82,10 @@ def _spellings(secret: str) -> Iterator[str]:
     ):
         yield escaped
         yield re.sub("%[0-9A-F]{2}", lambda hexed: hexed[0].lower(), escaped)
-    yield from (data.hex(), data.hex().upper())
+    yield from (data.hex(), data.hex().upper(), repr(data)[2:-1], ascii(secret)[1:-1])
+    for escape in (r"\u{:04x}", r"\u{:04X}", "&#{};", "&#x{:x};"):
+        yield "".join(map(escape.format, map(ord, secret)))
+    yield from ("".join(map("%{:02x}".format, data)), "".join(map("%{:02X}".format, data)))
     yield from (coded := _base64(data, 0), coded.replace("+", "-").replace("/", "_"))
     if len(secret) <= MAX_WORD:
         return

@@ -62,13 +62,19 @@ class Asked:
         default_factory=list[tuple[float, float | None, str | None]]
     )
     questions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    open: int = 0
+    """How many questions are before the user."""
+    most_open: int = 0
 
     async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self.progress.append((progress, total, message))
 
     async def elicit(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.questions.append({"method": method, **params})
+        self.open += 1
+        self.most_open = max(self.open, self.most_open)
         await anyio.sleep(self.thinks_s)
+        self.open -= 1
         return self.answer
 
 
@@ -278,6 +284,14 @@ def test_while_a_user_thinks_the_time_stands_still(scripted: Scripted, tmp_path:
         assert echoed(call(app, "s__greet", caller)) == caller.answer
 
 
+def test_a_user_has_one_question_at_a_time(scripted: Scripted, tmp_path: Path) -> None:
+    caller = Asked(thinks_s=0.2)
+    with running(served(tmp_path, s=scripted(tool("greet"), elicits="Who are you?"))) as app:
+        calls = [in_background(app, "s__greet", caller) for _ in range(5)]
+        assert [echoed(each.result(30)) for each in calls] == [caller.answer] * 5
+    assert (len(caller.questions), caller.most_open) == (5, 1)
+
+
 def test_a_caller_that_cannot_be_asked_says_so(scripted: Scripted, tmp_path: Path) -> None:
     with running(served(tmp_path, s=scripted(tool("greet"), elicits="Who?"))) as app:
         reply = echoed(call(app, "s__greet"))
@@ -325,7 +339,7 @@ def test_a_server_that_dies_during_a_call(scripted: Scripted, tmp_path: Path) ->
         waiting = in_background(app, "s__hang")
         until(lambda: lines(calls), "the call has arrived")
         kill_all([int(lines(starts)[0])])
-        with pytest.raises(NotConnectedError, match="s: closed the connection"):
+        with pytest.raises(NotConnectedError, match="it may have executed the request"):
             waiting.result(30)
         assert echoed(call(app, "other__echo"))["name"] == "echo"
         assert echoed(call(app, "s__echo"))["name"] == "echo"

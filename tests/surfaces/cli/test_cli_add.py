@@ -130,7 +130,7 @@ def test_an_entry_that_cannot_be_read_is_not_written(
     path = home / ".toolscript.json"
     for words, message in {
         ("a__b", "x"): "a name may not contain '__' or end in '_' (tools are called server__tool)",
-        ("toolscript", "x"): "the name is toolscript's own",
+        ("toolscript", "x"): "in names that begin with its",
         ("ts", "toolscript", "mcp"): "it is toolscript itself",
         ("x", "run", "${NO_SUCH}"): "args needs ${NO_SUCH}, which is not set in the environment",
         ("x", "http://"): "url is",

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 
 from toolscript.errors import CallTimeoutError, NotConnectedError, RefusedError, UpstreamError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
-from toolscript.gateway.diagnosis import CUT, is_closed, is_cut, is_status_only
+from toolscript.gateway.diagnosis import CLOSED, CUT, is_closed, is_status_only
 from toolscript.gateway.upstream.elicitation import (
     DECLINED,
     METHOD,
@@ -64,6 +64,8 @@ class _PendingRequest:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ends_at: float = math.inf
     """When it ends, however much progress the server reports."""
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held by the one question that the user has before them."""
 
     def begin(self) -> None:
         """Starts the time, once there is a connection."""
@@ -82,7 +84,8 @@ class _PendingRequest:
     async def elicit(self, method: str, params: _Raw) -> _Raw:
         asked_at, self.scope.deadline = anyio.current_time(), math.inf
         try:
-            return await self.caller.elicit(method, params)
+            async with self.turn:
+                return await self.caller.elicit(method, params)
         finally:
             self.ends_at += anyio.current_time() - asked_at
             self.reset_timeout()
@@ -322,7 +325,7 @@ class RequestRouter:
     def _refusal(self, error: MCPError) -> UpstreamError:
         if is_closed(error) or is_status_only(error):
             self._check()
-            reason = CUT if is_cut(error) else self._describe(error)
+            reason = self._describe(error).replace(CLOSED, CUT, 1)
             return NotConnectedError(f"{self._server}: {reason}")
         said, data = f"{self._server}: {harmless(self._redact(error.message))}", error.data
         if error.code == URL_NEEDED and isinstance(data, dict):
