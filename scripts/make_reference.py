@@ -121,7 +121,7 @@ def settings_page() -> str:
     )
     running = (
         "A gateway reads its settings once, when it starts. Commands that find one running send "
-        "their own `limit` and `threshold` along; the weights, the model's threads and the "
+        "their own `limit` and `threshold` along; the weights and the "
         "time-outs are those that the gateway was started with."
     )
     parts = ["# Settings", NOTE, _wrapped(intro), _wrapped(running), "\n".join(rows)]

@@ -25,7 +25,7 @@ from toolscript.types import Document, SearchRequest, ToolSpec
 @cache
 def bundled() -> LazyModel:
     """The bundled model, loaded once. Without it nothing is measured: raises `ModelError`."""
-    model = LazyModel(lambda: load_model("bundled", "bundled", OPTION["threads"].default))
+    model = LazyModel(lambda: load_model("bundled", "bundled", 0))
     if model.get().encoder is None:
         raise ModelError(model.get().degraded)
     return model

@@ -30,7 +30,7 @@ from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.comparison import ChangePolicy
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.gateway import Gateway
-from toolscript.gateway.run_policy import RunPolicy, starting
+from toolscript.gateway.run_policy import USUAL_INTERVALS, Intervals, RunPolicy, starting
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
@@ -41,7 +41,6 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.assembly import skill_service, vector_pair
 from toolscript.skills.scanner import SkillMode
 from toolscript.storage.atomic_files import check_owner
-from toolscript.storage.base import Records
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +64,8 @@ class Wiring:
     the user's home directory, which is also the project of callers that name none."""
     skills: SkillMode = "watch"
     """Follow the folders of skills, look into them once, or leave them alone."""
+    intervals: Intervals = USUAL_INTERVALS
+    """How often connected servers are asked for something."""
     model: LazyModel | None = None
     """The settings' model, if something has begun to load it; None makes it."""
 
@@ -102,13 +103,31 @@ def application(
     secrets = SecretStore(paths.data_dir)
     logins, folder = stores.records("logins"), locations.home(environ) if wiring.at_home else ""
     limits = settings.gateway
+
+    def connect() -> Connect:
+        with IMPORTING:
+            from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
+
+        return McpConnect(
+            limits,
+            wiring.intervals,
+            paths.data_dir,
+            config.key,
+            pins,
+            secrets,
+            known,
+            logins,
+            folder,
+            settings.server.client_document,
+        )
+
     gateway = _gateway_class(stores.replication)(
         config,
         known,
-        lambda: _connect(settings, config.key, pins, secrets, known, logins, folder),
+        connect,
         pins,
         policy=RunPolicy(
-            starting(limits.start, wiring.start),
+            starting(wiring.start),
             limits.idle_timeout_s,
             limits.max_processes,
             wiring.only,
@@ -163,28 +182,3 @@ def _load_config(paths: PathSettings, environ: Mapping[str, str]) -> Config:
     for line in filter(None, (config.refused, *config.key_problems)):
         log.warning("%s", line)
     return config
-
-
-def _connect(  # noqa: PLR0913, PLR0917 - what upstreams share
-    settings: Settings,
-    config_key: str,
-    pins: DefinitionPins,
-    secrets: SecretStore,
-    known: Catalogue,
-    logins: Records,
-    folder: str,
-) -> Connect:
-    with IMPORTING:
-        from toolscript.gateway.upstream.connection import McpConnect  # noqa: PLC0415 - see Gateway.run
-
-    return McpConnect(
-        settings.gateway,
-        settings.paths.data_dir,
-        config_key,
-        pins,
-        secrets,
-        known,
-        logins,
-        folder,
-        settings.server.client_document,
-    )

@@ -265,11 +265,11 @@ def test_answers_before_its_servers_are_up(scripted: Scripted) -> None:
     entry = scripted(READ_FILE)
     program.write_text(f"import runpy\nrunpy.run_path({entry['args'][2]!r})\n", "utf-8")
     entry["args"][2] = str(program)
-    write_config(config, {"files": entry})
+    write_config(config, {"files": entry | {"start": "eager"}})
     with running(config) as now:
         now.settle()
     program.write_text("import time, sys\nsys.argv\ntime.sleep(600)\n", "utf-8")
-    with running(config, {**FOREVER, "TOOLSCRIPT_START": "eager"}) as now:
+    with running(config, FOREVER) as now:
         until(lambda: now.portal.call(now.app.health).tools, "the snapshot is indexed")
         assert now.finds("read_file") == ["files__read_file"]
         assert now.status("files").state == "connecting"

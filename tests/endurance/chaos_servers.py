@@ -127,7 +127,7 @@ class Servers:
         files = {"tools_file": "tools", "floods": "floods", "starts": "starts"}
         will = {key: str(self._file(name, kind)) for key, kind in files.items()}
         entry = scripted(name=name, placed=True, **will)
-        place = {"cwd": "${PROJECT}"} if self.with_projects else {}
+        place = {"cwd": "${PROJECT}"} if self.with_projects else {"start": "eager"}
         return entry | {"env": {"EDIT": str(self._edits[name])}} | place
 
     def _file(self, name: str, kind: str) -> Path:

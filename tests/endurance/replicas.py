@@ -57,7 +57,7 @@ class Replicas:
         home.mkdir(exist_ok=True)
         scripted = Scripted(self.folder)
         entries = {
-            name: scripted(tools_file=str(path), calls=str(self.calls))
+            name: scripted(tools_file=str(path), calls=str(self.calls)) | {"start": "eager"}
             for name, path in self._tools.items()
         }
         write_config(home / ".toolscript.json", entries)
@@ -66,7 +66,6 @@ class Replicas:
             "HOME": str(home),
             "PATH": "/usr/bin:/bin",
             "TOOLSCRIPT_SEARCH_MODEL": "bundled",
-            "TOOLSCRIPT_START": "eager",
             "TOOLSCRIPT_IDLE_TIMEOUT": "0",
             "TOOLSCRIPT_DATABASE": self.postgres.url("replicas"),
             "TOOLSCRIPT_SECRET_KEY": KEY,

@@ -27,11 +27,8 @@ _IDLE_S = 2
 _SETTINGS = {
     "TOOLSCRIPT_SEARCH_MODEL": "bundled",
     "TOOLSCRIPT_CALL_TIMEOUT": "5",
-    "TOOLSCRIPT_PING_INTERVAL": "3",
     "TOOLSCRIPT_CONNECT_TIMEOUT": "10",
 }
-_EAGER = {"TOOLSCRIPT_START": "eager", "TOOLSCRIPT_IDLE_TIMEOUT": "0"}
-_LAZY = {"TOOLSCRIPT_START": "lazy", "TOOLSCRIPT_IDLE_TIMEOUT": str(_IDLE_S)}
 _KINDS = ("http", "http", "session", "newest")
 _RECOVERY_S = 60.0
 _MORE_MIB, _SMOKE_MORE_MIB = 16.0, 96.0
@@ -137,8 +134,9 @@ def test_the_gateway_lives_on_whatever_its_servers_do(
     if effort.scale < 1:
         parts, seconds, number = _SMOKE_PARTS, _SMOKE_PART_S, _SMOKE_SERVERS
     servers = Servers(tmp_path, number, resting, effort.chance)
-    with gateway(tmp_path, **_SETTINGS, **(_LAZY if resting else _EAGER)) as started:
-        chaos = Chaos(started, servers, seconds, _IDLE_S if resting else 0)
+    idle_s = _IDLE_S if resting else 0
+    with gateway(tmp_path, **_SETTINGS, TOOLSCRIPT_IDLE_TIMEOUT=str(idle_s)) as started:
+        chaos = Chaos(started, servers, seconds, idle_s)
         anyio.run(chaos.run, parts)
         blocked = blocked_times(started)
         calm, more = chaos.calm, _MORE_MIB if effort.scale >= 1 else _SMOKE_MORE_MIB

@@ -65,13 +65,9 @@ def test_a_known_server_starts_with_its_first_call(
 
 
 @pytest.mark.requirement("upstream:lazy")
-@pytest.mark.parametrize("named", ["entry", "settings"])
-def test_an_eager_server_starts_at_once(
-    scripted: Scripted, tmp_path: Path, starts: Path, named: str
-) -> None:
-    entry = {"start": "eager"} if named == "entry" else {}
-    config = served(scripted, tmp_path, starts, entry=entry)
-    with running(config, NEVER | ({} if entry else {"TOOLSCRIPT_START": "eager"})) as app:
+def test_an_eager_server_starts_at_once(scripted: Scripted, tmp_path: Path, starts: Path) -> None:
+    config = served(scripted, tmp_path, starts, entry={"start": "eager"})
+    with running(config, NEVER) as app:
         app.wait_for("s", "ready")
     assert len(lines(starts)) == 2
 

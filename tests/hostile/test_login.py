@@ -29,7 +29,7 @@ def guarded(cli: Cli, tmp_path: Path) -> Generator[Cli]:
     """A configuration of a server that asks for a login, and ends one that is used twice."""
     files = {name: str(tmp_path / name) for name in ("ROTATING", "CLOSED", "REFRESHES")}
     with oauth_server(SLOW_S="0.3", **files) as url:
-        cli.env = FUZZY | {"TOOLSCRIPT_PING_INTERVAL": "0.2"}
+        cli.env = FUZZY
         cli.configure(guarded={"url": url})
         yield cli
 

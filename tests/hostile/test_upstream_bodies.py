@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import HELPERS, Running, running, write_config
 from toolscript.errors import UpstreamError
+from toolscript.gateway.jsonrpc_reader import MESSAGE_BYTES
 from toolscript.gateway.raw_results import RawResult
 
 _MIB = 2**20
@@ -60,18 +61,17 @@ def test_m18_large_answers_over_http(tmp_path: Path, kind: str) -> None:
     answers = {
         "small": _answer(_result("x"), kind),
         "large": _answer(large, kind),
-        "too_large": _answer(_result("x" * 4 * _MIB), kind),
+        "too_large": _answer(_result("x" * MESSAGE_BYTES), kind),
         "cut": _answer(cut, kind),
         "no_json": _answer("oops", kind),
         "large_and_no_json": _answer("oops" + "x" * _MIB, kind),
         "forged": _answer('{"content":[],"toolscript/large":"0123456789abcdef"}', kind),
     }
-    environ = {"TOOLSCRIPT_MESSAGE_LIMIT": "3", "TOOLSCRIPT_CALL_TIMEOUT": "600"}
-    with _served(tmp_path, answers, **environ) as app:
+    with _served(tmp_path, answers, TOOLSCRIPT_CALL_TIMEOUT="600") as app:
         result = _call(app, "large")
         assert isinstance(result, RawResult)
         assert result.text.decode() == large
-        with pytest.raises(UpstreamError, match=r"^s: .* at most 3 MiB are read"):
+        with pytest.raises(UpstreamError, match=r"^s: .* at most 16 MiB are read"):
             _call(app, "too_large")
         for name in ("no_json", "large_and_no_json"):
             with pytest.raises(UpstreamError):
@@ -102,6 +102,6 @@ def test_m18_what_is_packed_is_bounded_as_it_is_unpacked(tmp_path: Path) -> None
         "fits": _answer(_result("x" * _MIB), _JSON, encoding="gzip"),
     }
     with _served(tmp_path, answers) as app:
-        with pytest.raises(UpstreamError, match=r"^s: .* at most 40 MiB are read"):
+        with pytest.raises(UpstreamError, match=r"^s: .* at most 16 MiB are read"):
             _call(app, "bomb")
         assert isinstance(_call(app, "fits"), RawResult)

@@ -23,7 +23,7 @@ from tests.support import (
     write_config,
 )
 from toolscript.errors import CallTimeoutError, UpstreamError
-from toolscript.gateway.jsonrpc_reader import SMALL_BYTES
+from toolscript.gateway.jsonrpc_reader import MESSAGE_BYTES, SMALL_BYTES
 from toolscript.gateway.raw_results import (
     MAX_OBJECT_BYTES,
     MAX_VALUES,
@@ -213,14 +213,14 @@ def test_m18_a_result_past_the_limit_fails_and_the_connection_goes_on(
     scripted: Scripted, tmp_path: Path
 ) -> None:
     starts = tmp_path / "starts"
-    large = '{"content":[{"type":"text","text":"' + "x" * 2 * _MIB + '"}]}'
+    large = '{"content":[{"type":"text","text":"' + "x" * MESSAGE_BYTES + '"}]}'
     raw = {"first": _ANSWER % large, "last": _LATE % large}
     config = _config(
         scripted, tmp_path, *map(tool, ["first", "last", "good"]), raw=raw, starts=str(starts)
     )
-    with running(config, {"TOOLSCRIPT_MESSAGE_LIMIT": "1"}) as app:
+    with running(config) as app:
         for kind in raw:
-            with pytest.raises(UpstreamError, match=r"^s: .* it has 2\.0 MiB; at most 1 MiB are"):
+            with pytest.raises(UpstreamError, match=r"^s: .* it has 16\.0 MiB; at most 16 MiB are"):
                 _call(app, kind)
         assert json.loads(_call(app, "good")["content"][0]["text"])["name"] == "good"
     assert len(starts.read_text("utf-8").split()) == 1

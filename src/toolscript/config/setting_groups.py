@@ -142,12 +142,6 @@ class EmbeddingSettings:
         secret=True,
         name="embeddings_key",
     )
-    threads: int = _setting(
-        0,
-        "Threads the embedding model may use; 0 uses one, and all cores to index many tools.",
-        "TOOLSCRIPT_SEARCH_THREADS",
-        bounds=(0, 64),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,18 +160,6 @@ class GatewaySettings:
         "TOOLSCRIPT_CALL_TIMEOUT",
         bounds=(0.1, 86400),
     )
-    message_limit_mib: int = _setting(
-        40,
-        "Maximum size of one message of a server, in MiB.",
-        "TOOLSCRIPT_MESSAGE_LIMIT",
-        bounds=(1, 48),
-    )
-    start: str = _setting(
-        "lazy",
-        "When servers whose tools are known are started: with the gateway, or when needed.",
-        "TOOLSCRIPT_START",
-        choices=("lazy", "eager"),
-    )
     idle_timeout_s: float = _setting(
         600.0,
         "Seconds without a request after which a server is stopped; 0 for never.",
@@ -189,18 +171,6 @@ class GatewaySettings:
         "How many servers may run at a time; the longest unused one makes room. 0 for any number.",
         "TOOLSCRIPT_MAX_PROCESSES",
         bounds=(0, 10000),
-    )
-    ping_interval_s: float = _setting(
-        15.0,
-        "Seconds between two checks that a connected server still answers.",
-        "TOOLSCRIPT_PING_INTERVAL",
-        bounds=(0.1, 3600),
-    )
-    poll_interval_s: float = _setting(
-        60.0,
-        "Least seconds between two listings of a server that announces no changes.",
-        "TOOLSCRIPT_POLL_INTERVAL",
-        bounds=(0.1, 86400),
     )
 
 
@@ -266,13 +236,6 @@ class ServerSettings:
         "TOOLSCRIPT_EXPOSURE",
         "--exposure",
         choices=("search", "two-phase", "all"),
-    )
-    idle_s: float = _setting(
-        1800.0,
-        "Seconds without a client after which a gateway started on demand ends; 0 for never.",
-        "TOOLSCRIPT_GATEWAY_IDLE",
-        bounds=(0, 604800),
-        name="gateway_idle_s",
     )
     host: str = _setting(
         "127.0.0.1", "Address the gateway listens on.", "TOOLSCRIPT_HOST", "--host"

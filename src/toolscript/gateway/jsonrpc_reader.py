@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from toolscript.gateway.raw_results import in_thread_if_large, is_moderate
 from toolscript.text.display import printable
 
+MESSAGE_BYTES = 16 * 1024 * 1024
+"""No longer message of a server is read."""
 SMALL_BYTES = 64 * 1024
 """Up to this size the SDK reads a message."""
 MARGIN_BYTES = 1024
@@ -147,8 +149,7 @@ def _response(request: RequestId, result: UnparsedResult) -> JSONRPCResponse:
 class BoundedBuffer:
     """The bytes of one message. Past the limit, only its beginning and its end."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self.data = bytearray()
         self.size = 0
 
@@ -162,13 +163,13 @@ class BoundedBuffer:
     @property
     def is_full(self) -> bool:
         """Whether there was more than the limit."""
-        return self.size > self._limit
+        return self.size > MESSAGE_BYTES
 
     @property
     def problem(self) -> str:
         """The error of a message past the limit."""
-        size, most = f"{self.size / 2**20:.1f} MiB", f"{self._limit / 2**20:g} MiB"
-        return f"it has {size}; at most {most} are read (TOOLSCRIPT_MESSAGE_LIMIT)"
+        most = MESSAGE_BYTES // 2**20
+        return f"it has {self.size / 2**20:.1f} MiB; at most {most} MiB are read"
 
     async def message(self) -> JSONRPCMessage:
         """Returns the message; see `read_message` and `unreadable_answer`."""

@@ -8,6 +8,19 @@ from toolscript.types import ServerSpec
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """How often a server that is connected is asked for something, in seconds."""
+
+    ping_s: float = 15.0
+    """Between two checks that it still answers."""
+    poll_s: float = 60.0
+    """At least between two listings of its tools, if it announces no changes."""
+
+
+USUAL_INTERVALS = Intervals()
+
+
+@dataclass(frozen=True, slots=True)
 class RunPolicy:
     """Which servers run, and for how long."""
 
@@ -26,17 +39,16 @@ class RunPolicy:
 RUN_ALL = RunPolicy()
 
 
-def starting(configured: str, start: str) -> Callable[[ServerSpec, ServerEntry], bool]:
+def starting(start: str) -> Callable[[ServerSpec, ServerEntry], bool]:
     """Returns a value of `RunPolicy.starts`.
 
     Args:
-        configured: ``eager`` or ``lazy``, for servers whose entry says neither.
         start: ``all`` servers, only the ``needed`` ones, or those that are ``configured`` so.
     """
 
     def starts(spec: ServerSpec, known: ServerEntry) -> bool:
         if start != "configured":
             return start == "all"
-        return known.state != "ready" or (spec.start or configured) == "eager"
+        return known.state != "ready" or spec.start == "eager"
 
     return starts

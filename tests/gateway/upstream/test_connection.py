@@ -32,7 +32,9 @@ from tests.support import (
     until,
     write_config,
 )
+from toolscript.bootstrap import Wiring
 from toolscript.gateway.process.stderr_log import MAX_BYTES
+from toolscript.gateway.run_policy import Intervals
 from toolscript.gateway.upstream.connection import LISTING_PAUSE_S
 from toolscript.types import ServerStatus
 
@@ -40,17 +42,21 @@ _Number = TypeVar("_Number", int, float)
 
 SECRET = "hunter2-correct-horse"  # noqa: S105 - looked for where it must not be
 QUICK = {"TOOLSCRIPT_CONNECT_TIMEOUT": "1"}
+OFTEN = Wiring(intervals=Intervals(ping_s=0.2))
 
 
 @contextmanager
 def beside(
-    scripted: Scripted, bad: Entry, environ: dict[str, str] | None = None
+    scripted: Scripted,
+    bad: Entry,
+    environ: dict[str, str] | None = None,
+    wiring: Wiring | None = None,
 ) -> Generator[Running]:
     """An application with a good server beside a bad one; the good one works in any case."""
     config = write_config(
         scripted.directory / "servers.json", {"bad": bad, "good": scripted(READ_FILE)}
     )
-    with running(config, environ) as now:
+    with running(config, environ, wiring) as now:
         now.wait_for("good", "ready")
         until(lambda: now.tool_ids("good"), "the good server's tools are known")
         until(lambda: searchable(now), "the good server's tool is found")
@@ -150,7 +156,7 @@ def test_floods(scripted: Scripted, kind: str) -> None:
         scripted.directory / "servers.json",
         {"bad": scripted(SEND_MAIL, flood=kind), "good": scripted(READ_FILE)},
     )
-    with running(config, {"TOOLSCRIPT_PING_INTERVAL": "1"}) as now:
+    with running(config, wiring=Wiring(intervals=Intervals(ping_s=1))) as now:
         now.wait_for("bad", "ready")
         now.wait_for("good", "ready")
         now.settle()
@@ -281,7 +287,7 @@ def test_hangs_later(scripted: Scripted) -> None:
     """upstream:isolation: a stopped process is noticed by ping, ended and started anew."""
     starts = scripted.directory / "starts"
     bad = scripted(SEND_MAIL, starts=str(starts))
-    with beside(scripted, bad, {"TOOLSCRIPT_PING_INTERVAL": "0.2"}) as now:
+    with beside(scripted, bad, wiring=OFTEN) as now:
         now.wait_for("bad", "ready")
         [first] = pids(starts)
         os.kill(first, signal.SIGSTOP)
@@ -299,7 +305,7 @@ def test_hangs_later_and_again_at_each_start(scripted: Scripted) -> None:
     program = scripted.directory / "program"
     program.symlink_to(sys.executable)
     bad = scripted(SEND_MAIL, starts=str(starts)) | {"command": str(program)}
-    with beside(scripted, bad, {"TOOLSCRIPT_PING_INTERVAL": "0.2"}) as now:
+    with beside(scripted, bad, wiring=OFTEN) as now:
         now.wait_for("bad", "ready")
         program.unlink()
         os.kill(pids(starts)[0], signal.SIGSTOP)

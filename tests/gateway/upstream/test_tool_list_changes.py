@@ -11,11 +11,13 @@ import pytest
 
 from tests import launcher
 from tests.support import HELPERS, READ_FILE, Entry, Running, Scripted, running, until, write_config
+from toolscript.bootstrap import Wiring
+from toolscript.gateway.run_policy import Intervals
 from toolscript.gateway.upstream.tool_listing import fresh_s
 
 CONNECTIONS = [(t, p) for t in ("stdio", "http", "sse") for p in ("auto", "legacy")]
-SELDOM = {"TOOLSCRIPT_POLL_INTERVAL": "3600", "TOOLSCRIPT_PING_INTERVAL": "3600"}
-OFTEN = {"TOOLSCRIPT_POLL_INTERVAL": "0.2"}
+SELDOM = Intervals(ping_s=3600, poll_s=3600)
+OFTEN = Intervals(ping_s=0.1, poll_s=0.2)
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def name(tmp_path: Path) -> Path:
 
 @contextmanager
 def connected(
-    name: Path, transport: str, protocol: str, environ: dict[str, str], *more: str
+    name: Path, transport: str, protocol: str, intervals: Intervals, *more: str
 ) -> Generator[Running]:
     """An application with the server, over this kind of connection."""
     script, arguments = HELPERS / "changing.py", [transport, str(name), *more]
@@ -41,7 +43,7 @@ def connected(
             url, _ = stack.enter_context(launcher.helper(script, *arguments, env=own))
             entry |= {"url": url, "type": transport}
         config = write_config(name.with_name("c.json"), {"one": entry})
-        now = stack.enter_context(running(config, environ))
+        now = stack.enter_context(running(config, wiring=Wiring(intervals=intervals)))
         now.wait_for("one", "ready")
         now.settle()
         yield now
@@ -97,7 +99,7 @@ def test_a_list_is_not_asked_for_again_before_it_expires(scripted: Scripted) -> 
     methods = scripted.directory / "methods"
     entry = scripted(READ_FILE, discover="answer", ttl_ms=1500, methods=str(methods))
     config = write_config(scripted.directory / "c.json", {"one": entry})
-    with running(config, OFTEN | {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+    with running(config, wiring=Wiring(intervals=OFTEN)) as now:
         now.wait_for("one", "ready")
         until(lambda: methods.read_text("utf-8").count("tools/list") > 1, "it is listed again", 20)
     between = methods.read_text("utf-8").split("tools/list")[1]

@@ -23,8 +23,10 @@ from tests.support import (
     write_config,
 )
 from toolscript.bootstrap import Wiring
+from toolscript.gateway.run_policy import Intervals
 
 KEY = "Bearer a-key-of-ours"
+OFTEN = Wiring(intervals=Intervals(ping_s=0.1))
 TOOLS = ["one__current_time", "one__read_file"]
 STDIO: Entry = {"command": sys.executable, "args": [str(HELPERS / "sdk.py"), "stdio"]}
 
@@ -240,7 +242,7 @@ def test_an_http_server_that_is_restarted(tmp_path: Path, protocol: str) -> None
     with listening("http") as (url, first):
         entry = {"url": url, "type": "http", "protocol": protocol}
         config = write_config(tmp_path / "servers.json", {"one": entry})
-        with running(config, {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+        with running(config, wiring=OFTEN) as now:
             before = now.wait_for("one", "ready")
             first.kill()
             first.wait()
@@ -258,7 +260,7 @@ def test_a_session_that_the_server_forgot(tmp_path: Path) -> None:
     with listening("http", env={"FORGETFUL": str(flag)}) as (url, _):
         entry = {"url": url, "type": "http", "protocol": "legacy"}
         config = write_config(tmp_path / "servers.json", {"one": entry})
-        with running(config, {"TOOLSCRIPT_PING_INTERVAL": "0.1"}) as now:
+        with running(config, wiring=OFTEN) as now:
             now.wait_for("one", "ready")
             flag.touch()
             assert now.wait_for("one", "connecting").error == "answered HTTP 404"

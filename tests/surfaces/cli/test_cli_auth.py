@@ -15,7 +15,6 @@ from tests.support import FUZZY, READ_FILE, Cli, Scripted, fetch, until
 
 pytestmark = pytest.mark.both_storages
 ADVICE = "answered HTTP 401; log in with toolscript auth guarded, or check its headers"
-QUICK = FUZZY | {"TOOLSCRIPT_PING_INTERVAL": "0.2"}
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def guarded(
     """A configuration of a server that asks for a login."""
     files = {"ROTATING": str(tmp_path / "rotating"), "CLOSED": str(tmp_path / "closed")}
     with oauth_server(LIFE_S=life_s, CLIENT=client, **files, **others) as url:
-        cli.env = QUICK
+        cli.env = FUZZY
         cli.configure(guarded={"url": url})
         yield cli
 
@@ -206,7 +205,7 @@ class TestARegisteredClient:
     def test_it_logs_in(self, guarded: Cli, port: int) -> None:
         known = {"clientId": "our-id", "clientSecret": "${OUR_SECRET}", "callbackPort": port}
         self.configured(guarded, **known)
-        guarded.env = QUICK | {"OUR_SECRET": "our-own-secret"}
+        guarded.env = FUZZY | {"OUR_SECRET": "our-own-secret"}
         code, said = log_in(guarded)
         assert code == 0, said
         assert guarded("list-tools").stdout.count("guarded__read_file") == 1

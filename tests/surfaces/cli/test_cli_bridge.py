@@ -16,10 +16,12 @@ from typing import Any
 
 import psutil
 import pytest
+from tests import launcher
 from tests.gateway.upstream.test_request_router import lines
 from tests.stdio_sessions import VERSION, Session, called, said, session
 from tests.support import (
     FUZZY,
+    HELPERS,
     PATIENCE_S,
     WRITES,
     Cli,
@@ -294,39 +296,34 @@ def test_a_question_of_a_gateway_that_is_gone_is_withdrawn(here: Cli, scripted: 
 
 
 @pytest.mark.requirement("bridge:idle")
-def test_a_gateway_without_clients_ends(here: Cli, scripted: Scripted) -> None:
-    here.env = {**FUZZY, "TOOLSCRIPT_GATEWAY_IDLE": "0.5"}
-    here.configure(s=scripted(tool("echo")))
-    with session(here) as one:
-        one.call("s:echo")
-        pid = gateway_pid(here)
-    until(lambda: not alive(pid), "it has ended by itself")
-    assert not processes(f"{scripted.directory}")
-    with session(here) as one:
-        assert said(one.call("s:echo", a=1))["arguments"] == {"a": 1}
-        assert gateway_pid(here) != pid
-
-
-@pytest.mark.requirement("bridge:idle")
-def test_a_gateway_does_not_end_during_a_call(here: Cli, scripted: Scripted) -> None:
+def test_a_gateway_ends_without_clients_and_not_during_a_call(
+    here: Cli, scripted: Scripted
+) -> None:
     """The call is a command's, over HTTP: no session keeps the gateway running beside it.
 
     It takes longer than the gateway waits for a client, and then for open connections.
     """
-    here.env = {**FUZZY, "TOOLSCRIPT_GATEWAY_IDLE": "0.5"}
     calls = here.home / "calls"
     here.configure(s=scripted(tool("echo") | WRITES, slow=4, calls=str(calls)))
     command = here.command("call", "s__echo", '{"a": 1}')
-    environ = here.environment()
+    env = here.environment({"TOOLSCRIPT_PORT": "0"})
+    with launcher.helper(HELPERS / "idle_gateway.py", "3", env=env) as (_, gateway):
+        until(lambda: here.records, "it listens")
+        with session(here) as one:
+            one.ask("ping")  # which the gateway answers
+            assert gateway_pid(here) == gateway.pid
+            process = subprocess.Popen(
+                command, env=here.environment(), cwd=here.home, stdout=subprocess.PIPE
+            )
+            until(lambda: lines(calls), "the call is under way")
+        shown, _ = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, b'"a": 1' in shown) == (0, True), shown
+        assert len(lines(calls)) == 1
+        assert gateway.wait(PATIENCE_S) == 0, "it ends after the call"
+    assert not processes(f"{scripted.directory}")
     with session(here) as one:
-        one.ask("ping")  # which the gateway answers
-        pid = gateway_pid(here)
-        process = subprocess.Popen(command, env=environ, cwd=here.home, stdout=subprocess.PIPE)
-        until(lambda: lines(calls), "the call is under way")
-    shown, _ = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, b'"a": 1' in shown) == (0, True), shown
-    assert len(lines(calls)) == 1
-    until(lambda: not alive(pid), "it ends after the call")
+        assert said(one.call("s:echo", a=1))["arguments"] == {"a": 1}
+        assert gateway_pid(here) != gateway.pid
 
 
 def test_a_gateway_of_another_version_or_without_scripts_serves_and_is_named(

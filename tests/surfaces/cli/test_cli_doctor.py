@@ -138,6 +138,15 @@ def test_a_key_that_is_not_read_is_told(cli: Cli, scripted: Scripted, port: str)
     assert line in findings(cli, port, 1)["server files"]["found"]
 
 
+def test_a_variable_that_is_no_option_is_told(cli: Cli, scripted: Scripted, port: str) -> None:
+    """An option that a former version had, or one that is misspelt."""
+    cli.env = {"TOOLSCRIPT_POLL_INTERVAL": "5", "TOOLSCRIPT_IDLE_TIMEOUT": "60"}
+    cli.configure(files=scripted(READ_FILE))
+    finding = findings(cli, port, 0)["settings"]
+    assert finding["found"] == "TOOLSCRIPT_POLL_INTERVAL is no option, so it changes nothing"
+    assert finding["degraded"] is True
+
+
 def test_the_entry_of_toolscript_itself_is_told_and_not_wrong(
     cli: Cli, scripted: Scripted, port: str
 ) -> None:

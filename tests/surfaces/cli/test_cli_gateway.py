@@ -412,7 +412,8 @@ def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Script
     """catalogue:snapshot: what hangs at the second start is found all the same."""
     program = home.home / "program"
     program.symlink_to(sys.executable)
-    home.configure(files=scripted(READ_FILE) | {"command": str(program)})
+    entry = scripted(READ_FILE) | {"command": str(program), "start": "eager"}
+    home.configure(files=entry)
     assert home.json("search", "read_file")["results"]
     if home.storage:  # a gateway knows it from the database, which commands do not write to
         home.start_gateway()
@@ -423,8 +424,7 @@ def test_a_gateway_answers_before_its_servers_are_up(home: Cli, scripted: Script
     program.write_text("#!/bin/sh\nexec sleep 600\n", "utf-8")
     program.chmod(0o755)
     command = home.command("gateway", "start", "--open", "--foreground", "--port", "0")
-    env = home.environment({"TOOLSCRIPT_START": "eager"})
-    with subprocess.Popen(command, env=env, cwd=home.home) as process:
+    with subprocess.Popen(command, env=home.environment(), cwd=home.home) as process:
         try:
             until(lambda: home.records, "the gateway has left its record")
             until(lambda: finds(home), "it answers from the snapshot")

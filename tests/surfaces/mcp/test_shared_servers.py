@@ -18,22 +18,17 @@ def running(cli: Cli) -> list[str]:
     return [words for words in children.values() if "/reap.py" not in words]
 
 
-@pytest.mark.requirement("bridge:shared", "upstream:lazy", "upstream:idle", "bridge:idle")
+@pytest.mark.requirement("bridge:shared", "upstream:lazy", "upstream:idle")
 def test_clients_share_the_servers_that_they_use(
     cli: Cli, real_servers: dict[str, Any], tmp_path: Path
 ) -> None:
-    """One process of each server that is used, none of the others, and nothing at the end."""
+    """One process of each server that is used, none of the others."""
     cli.env = FUZZY
     cli.configure(**real_servers)
     assert cli("list-servers", "--refresh").returncode == 0, "their tools are known"
     config = tmp_path / "client.json"
     words = cli.command("mcp")
-    env = {
-        **FUZZY,
-        "TOOLSCRIPT_PORT": "0",
-        "TOOLSCRIPT_IDLE_TIMEOUT": "8",
-        "TOOLSCRIPT_GATEWAY_IDLE": "3",
-    }
+    env = {**FUZZY, "TOOLSCRIPT_PORT": "0", "TOOLSCRIPT_IDLE_TIMEOUT": "8"}
     entry = {"command": words[0], "args": words[1:], "env": env}  # clients pass on no other
     config.write_text(json.dumps({"mcpServers": {"toolscript": entry}}), "utf-8")
     where = {"config": str(config), "server": "toolscript"}
@@ -54,7 +49,5 @@ def test_clients_share_the_servers_that_they_use(
             assert client.call("call_destructive_tool", **given)["content"][0]["text"] == "42"
         used = running(cli)
         assert len(used) == 2, used
-        pid = int(cli.record()["pid"])
         until(lambda: running(cli) == [], "idle servers are stopped")
-        assert alive(pid)
-    until(lambda: not alive(pid), "the gateway has ended without clients")
+        assert alive(int(cli.record()["pid"]))

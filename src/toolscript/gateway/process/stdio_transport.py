@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.message import SessionMessage
 
-from toolscript.gateway.jsonrpc_reader import BoundedBuffer
+from toolscript.gateway.jsonrpc_reader import MESSAGE_BYTES, BoundedBuffer
 from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.reap import TAG_VARIABLE, reap
 from toolscript.gateway.process.stderr_log import StderrLog
@@ -61,7 +61,6 @@ async def process_streams(
     spec: ServerSpec,
     stderr_log: StderrLog,
     reaper: ProcessReaper,
-    limit: int,
     note_pid: Callable[[int | None], None],
 ) -> AsyncGenerator[_Streams]:
     """Starts a process, yields the streams of its messages, and ends it and its descendants.
@@ -72,7 +71,6 @@ async def process_streams(
         spec: The server that is started.
         stderr_log: Takes the standard error of the process.
         reaper: Tags the process.
-        limit: The size in bytes of the longest message that is read.
         note_pid: Takes the process id once the process runs, and None once it has ended. It is
             not called on Windows, since there the SDK starts the process and keeps the id.
     """
@@ -99,7 +97,7 @@ async def process_streams(
             process = _Process(await anyio.to_thread.run_sync(_popen, parameters))
         note_pid(process.pid)
         try:
-            async with _connect(process, stderr_log, limit) as streams:
+            async with _connect(process, stderr_log) as streams:
                 yield streams
         finally:
             note_pid(None)
@@ -206,16 +204,14 @@ def _close(pipe: IO[bytes]) -> None:
 
 
 @asynccontextmanager
-async def _connect(
-    process: _Process, stderr_log: StderrLog, limit: int
-) -> AsyncGenerator[_Streams]:
+async def _connect(process: _Process, stderr_log: StderrLog) -> AsyncGenerator[_Streams]:
     """Yields the streams of a process that has been started, and ends it after the block."""
     # Read to its end: a server that is told to end may have to write to do so.
     stderr_scope = anyio.CancelScope(shield=True)
     inbound, read = anyio.create_memory_object_stream[_Received]()
     write, outbound = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_receive, process, inbound, limit)
+        tasks.start_soon(_receive, process, inbound)
         tasks.start_soon(_send, process, outbound, inbound)
         tasks.start_soon(_close_at_end, process, inbound)
         tasks.start_soon(_log_stderr, process.stderr, stderr_log, stderr_scope)
@@ -230,10 +226,8 @@ async def _connect(
             tasks.cancel_scope.cancel()
 
 
-async def _receive(
-    process: _Process, inbound: MemoryObjectSendStream[_Received], limit: int
-) -> None:
-    buffer = BoundedBuffer(limit)
+async def _receive(process: _Process, inbound: MemoryObjectSendStream[_Received]) -> None:
+    buffer = BoundedBuffer()
     try:
         with suppress(*_CLOSED):
             async with inbound:
@@ -242,9 +236,9 @@ async def _receive(
                     for end in ends:
                         buffer.add(end)
                         await inbound.send(await _message(buffer))
-                        buffer = BoundedBuffer(limit)
+                        buffer = BoundedBuffer()
                     buffer.add(rest)
-                    if buffer.size > limit + MAX_LINE_BYTES:
+                    if buffer.size > MESSAGE_BYTES + MAX_LINE_BYTES:
                         break
     finally:
         # A server that is still writing could not see that its input has ended.

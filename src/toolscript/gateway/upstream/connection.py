@@ -40,6 +40,7 @@ from toolscript.gateway.oauth.login import Login, LoginNeededError
 from toolscript.gateway.oauth.pending_logins import PendingLogins
 from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.stderr_log import StderrLog
+from toolscript.gateway.run_policy import Intervals
 from toolscript.gateway.upstream.backoff import LASTING_S, Backoff
 from toolscript.gateway.upstream.http_outcome import FORGOTTEN
 from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
@@ -83,7 +84,7 @@ class McpUpstream:
         self._report = report
         self._shared = shared
         limits = shared.limits
-        self._ping_s, self._poll_s = limits.ping_interval_s, limits.poll_interval_s
+        self._ping_s, self._poll_s = shared.intervals.ping_s, shared.intervals.poll_s
         apart = f".{spec.digest[:8]}" if spec.project else ""
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
         # A secret in the address is all the log-in that it needs.
@@ -434,6 +435,7 @@ class McpConnect:
 
     Args:
         limits: Times and limits; see `GatewaySettings`.
+        intervals: How often a server is asked for something.
         data_dir: The data directory.
         config_key: The key of the configuration.
         pins: The definitions that were accepted.
@@ -446,6 +448,7 @@ class McpConnect:
     def __init__(  # noqa: PLR0913, PLR0917 - what upstreams share
         self,
         limits: GatewaySettings,
+        intervals: Intervals,
         data_dir: Path,
         config_key: str,
         pins: DefinitionPins,
@@ -455,7 +458,7 @@ class McpConnect:
         folder: str = "",
         document: str = "",
     ) -> None:
-        self.limits = limits
+        self.limits, self.intervals = limits, intervals
         self.folder = folder
         self.login_records = logins
         self.pins = pins

@@ -46,8 +46,7 @@ class _Request(msgspec.Struct):
 class BoundedResponses:
     """The responses to one connection's `client`, and the large results among them."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._results: dict[str, UnparsedResult] = {}
 
     def client(
@@ -78,7 +77,7 @@ class BoundedResponses:
         return self._results.pop(str(result.get(_REFERENCE)), result)
 
     async def _body(self, chunks: _Chunks, request: RequestId | None) -> AsyncGenerator[bytes]:
-        buffer = BoundedBuffer(self._limit)
+        buffer = BoundedBuffer()
         async for chunk in chunks:
             buffer.add(chunk)
             if buffer.is_full:
@@ -87,14 +86,14 @@ class BoundedResponses:
         yield await self._rewritten(bytes(buffer.data))
 
     async def _events(self, chunks: _Chunks, request: RequestId | None) -> AsyncGenerator[bytes]:
-        buffer = BoundedBuffer(self._limit)
+        buffer = BoundedBuffer()
         async for chunk in chunks:
             rest = chunk
             while found := _EVENT_END.search(tail := bytes(buffer.data[-3:]) + rest):
                 cut = found.end() - len(tail) + len(rest)
                 buffer.add(rest[:cut])
                 yield await self._event(buffer, request)
-                buffer, rest = BoundedBuffer(self._limit), rest[cut:]
+                buffer, rest = BoundedBuffer(), rest[cut:]
             buffer.add(rest)
 
     async def _event(self, buffer: BoundedBuffer, request: RequestId | None) -> bytes:

@@ -83,7 +83,6 @@ class SessionFactory:
         self._reaper = reaper
         self._login = login
         self._repair = ResultRepair(spec.name)
-        self._message_bytes = limits.message_limit_mib * 2**20
         self.connect_s = spec.start_timeout_s or limits.connect_timeout_s
         """Seconds in which the server has to answer."""
         self.call_s = spec.call_timeout_s or limits.call_timeout_s
@@ -120,7 +119,7 @@ class SessionFactory:
         self.refused = 0
         self._check_command()
         spec = await anyio.to_thread.run_sync(self._resolve)
-        responses = BoundedResponses(self._message_bytes)
+        responses = BoundedResponses()
         async with (
             self._streams(spec, transport, responses) as (read, write),
             ClientSession(
@@ -162,9 +161,7 @@ class SessionFactory:
     def _streams(self, spec: ServerSpec, transport: Transport, responses: BoundedResponses) -> Any:
         """Returns a context manager that opens the transport, and yields its two streams."""
         if transport == "stdio":
-            return process_streams(
-                spec, self._stderr, self._reaper, self._message_bytes, self._note_pid
-            )
+            return process_streams(spec, self._stderr, self._reaper, self._note_pid)
         auth = self._login.refreshing() if self._login and self._login.exists else None
         if transport == "sse":
             factory = responses.client

@@ -43,6 +43,8 @@ from toolscript.version import __version__
 log = logging.getLogger(__name__)
 GRACE_S = 30.0
 """How long calls under way may go on once the gateway is asked to end."""
+IDLE_S = 1800.0
+"""A gateway that was started on demand ends after so many seconds without a client."""
 _TRACE_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _PUBLIC = re.compile(r"(?:https://[a-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::\d{1,5})?")
 _STREAMS_S = 2
@@ -60,6 +62,7 @@ def serve(
     *,
     on_demand: bool = False,
     is_open: bool = False,
+    idle_s: float = IDLE_S,
     documents: ClientDocuments | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; then close every connection.
@@ -70,6 +73,7 @@ def serve(
         on_demand: Whether the gateway was started for a client that needs one. It then takes
             another port where its own is taken, and ends once no client has been there for a while.
         is_open: Whether the gateway admits every program of this machine while there is no token.
+        idle_s: How long that while is, in seconds.
         documents: Fetches the documents of OAuth clients; None fetches those on the internet.
 
     Raises:
@@ -101,7 +105,7 @@ def serve(
             on_demand=on_demand,
             is_open=is_open,
         )
-        server.idle_s = settings.server.idle_s if on_demand else 0
+        server.idle_s = idle_s if on_demand else 0
         url = _url(listening, settings.server)
         model, pid = settings.embedding.model, os.getpid()
         options = (model, key, certificate, settings.calls.scripts, is_open)

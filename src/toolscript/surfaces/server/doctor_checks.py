@@ -1,6 +1,7 @@
 """Checks for problems, each with advice: for ``toolscript doctor`` and for the page."""
 
 import fnmatch
+import os
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolscript.config.servers import Config
-from toolscript.config.settings import Settings
+from toolscript.config.settings import OPTIONS, Settings
 from toolscript.config.trust import writable_by_others
 from toolscript.errors import ToolscriptError
 from toolscript.gateway.base import LAST_WORDS
@@ -69,6 +70,7 @@ def file_findings(settings: Settings) -> Iterator[Finding]:
     yield _permissions(config, settings.calls.changed_tools)
     yield checked("data", lambda: _data(settings.paths.data_dir))
     yield from _former_data(settings.paths.data_dir)
+    yield from _unknown_variables()
     yield checked("tokens", lambda: _tokens(settings, config.key))
 
 
@@ -146,6 +148,16 @@ def _former_data(data_dir: Path) -> Iterator[Finding]:
     if paths:
         advice = f"delete them: {shlex.join(['rm', '-r', *map(str, paths)])}"
         yield Finding("former data", ok=True, found=_FORMER, advice=advice)
+
+
+def _unknown_variables() -> Iterator[Finding]:
+    """The variables that look like options, as options of former versions do, and are none."""
+    known = {option.env for option in OPTIONS}
+    for name in sorted(os.environ.keys() - known):
+        if name.startswith("TOOLSCRIPT_"):
+            found = f"{printable(name, 60)} is no option, so it changes nothing"
+            advice = "unset it, unless your configuration names it"
+            yield Finding("settings", ok=True, found=found, advice=advice, degraded=True)
 
 
 def _tokens(settings: Settings, config_key: str) -> Finding:

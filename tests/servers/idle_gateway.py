@@ -1,0 +1,13 @@
+"""A gateway as a client starts it on demand, which ends after a while without clients.
+
+``idle_gateway.py SECONDS``: the settings come from the environment.
+"""
+
+import sys
+
+from toolscript.config.settings import load_settings
+from toolscript.surfaces.http.gateway_process import serve
+from toolscript.surfaces.web.screens import page_routes
+
+print("starts", flush=True)  # noqa: T201 - read by the test
+serve(load_settings({}), page_routes, on_demand=True, idle_s=float(sys.argv[1]))
