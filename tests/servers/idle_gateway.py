@@ -1,7 +1,4 @@
-"""A gateway as a client starts it on demand, which ends after a while without clients.
-
-``idle_gateway.py SECONDS``: the settings come from the environment.
-"""
+"""``idle_gateway.py SECONDS``: a gateway on demand that ends after so long without clients."""
 
 import sys
 

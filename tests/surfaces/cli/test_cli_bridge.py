@@ -306,15 +306,13 @@ def test_a_gateway_ends_without_clients_and_not_during_a_call(
     calls = here.home / "calls"
     here.configure(s=scripted(tool("echo") | WRITES, slow=4, calls=str(calls)))
     command = here.command("call", "s__echo", '{"a": 1}')
-    env = here.environment({"TOOLSCRIPT_PORT": "0"})
+    env = here.environment({"TOOLSCRIPT_PORT": "0"})  # which a command does not use
     with launcher.helper(HELPERS / "idle_gateway.py", "3", env=env) as (_, gateway):
         until(lambda: here.records, "it listens")
         with session(here) as one:
             one.ask("ping")  # which the gateway answers
             assert gateway_pid(here) == gateway.pid
-            process = subprocess.Popen(
-                command, env=here.environment(), cwd=here.home, stdout=subprocess.PIPE
-            )
+            process = subprocess.Popen(command, env=env, cwd=here.home, stdout=subprocess.PIPE)
             until(lambda: lines(calls), "the call is under way")
         shown, _ = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, b'"a": 1' in shown) == (0, True), shown

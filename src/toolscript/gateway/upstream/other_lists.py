@@ -9,10 +9,9 @@ import anyio
 import mcp_types
 from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter
 
 from toolscript.gateway.diagnosis import is_closed
-from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
+from toolscript.gateway.upstream.raw_dispatcher import send_raw
 from toolscript.text.json_values import as_list
 
 TIMEOUT_S = 5.0
@@ -24,7 +23,6 @@ _LISTS = {
     "resources/templates/list": ("resources", "resourceTemplates"),
 }
 """The capability that a server declares, and the key of the entries, by method."""
-_RESULT: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 Lists: TypeAlias = dict[str, tuple[Any, ...]]
 
 
@@ -67,9 +65,7 @@ async def _page(session: ClientSession, method: str, params: dict[str, Any]) -> 
     """Returns a page of a list; an empty one if the server refuses it."""
     request = mcp_types.Request[dict[str, Any], str](method=method, params=params)
     try:
-        return await session.send_request(request, _RESULT)
-    except SessionBypassError as bypass:
-        return bypass.result
+        return await send_raw(session, request)
     except MCPError as error:
         if is_closed(error):
             raise

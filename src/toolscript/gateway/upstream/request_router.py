@@ -19,7 +19,6 @@ import anyio
 import mcp_types
 from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter
 
 from toolscript.errors import CallTimeoutError, NotConnectedError, RefusedError, UpstreamError
 from toolscript.gateway.base import CANNOT_BE_ASKED, Caller
@@ -32,7 +31,7 @@ from toolscript.gateway.upstream.elicitation import (
     secret_asked_for,
 )
 from toolscript.gateway.upstream.http_outcome import FORGOTTEN, HttpOutcome, record_in
-from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
+from toolscript.gateway.upstream.raw_dispatcher import send_raw
 from toolscript.gateway.upstream.task_polling import CANCEL, GET, UPDATE, wait_for_task
 from toolscript.gateway.upstream.tool_listing import answers_listing
 from toolscript.text.display import harmless, printable
@@ -40,7 +39,6 @@ from toolscript.text.wire_constants import TASK
 
 log = logging.getLogger(__name__)
 _Raw: TypeAlias = dict[str, Any]
-_RESULT: TypeAdapter[Any] = TypeAdapter(_Raw)
 _MAX_ROUNDS = 10
 """How often a server may ask for input before it answers one request."""
 _RECONNECT_S = 0.5
@@ -202,8 +200,6 @@ class RequestRouter:
         try:
             with record_in(outcome):
                 return await self._answer(session, method, params, pending)
-        except SessionBypassError as bypass:
-            return bypass.result
         except MCPError as error:
             refusal = error
         except UpstreamError:
@@ -257,9 +253,7 @@ class RequestRouter:
         for _ in range(_MAX_ROUNDS):
             kind = _TaskRequest if method in {GET, UPDATE, CANCEL} else mcp_types.Request[_Raw, str]
             request = kind(method=method, params=params)
-            result: _Raw = await session.send_request(
-                request, _RESULT, progress_callback=pending.on_progress
-            )
+            result: _Raw = await send_raw(session, request, pending.on_progress)
             if result.get("resultType") != "input_required":
                 return result
             questions: dict[str, _Raw] = result.get("inputRequests") or {}

@@ -28,8 +28,7 @@ from toolscript.gateway.process.process_reaper import ProcessReaper
 from toolscript.gateway.process.stderr_log import StderrLog
 from toolscript.gateway.process.stdio_transport import process_streams
 from toolscript.gateway.upstream.http_responses import BoundedResponses
-from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher
-from toolscript.gateway.upstream.result_repair import ResultRepair
+from toolscript.gateway.upstream.raw_dispatcher import RawDispatcher, ResultRepair
 from toolscript.text.display import printable
 from toolscript.text.redaction import redact
 from toolscript.text.wire_constants import APPS, PAGE_TYPE, TASKS

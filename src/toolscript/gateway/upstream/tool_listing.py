@@ -13,12 +13,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp_types.methods import validate_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from toolscript.errors import UpstreamError
 from toolscript.gateway.jsonrpc_reader import UnparsedResult
 from toolscript.gateway.raw_results import UnreadableError, as_foreign
-from toolscript.gateway.upstream.raw_dispatcher import SessionBypassError
+from toolscript.gateway.upstream.raw_dispatcher import send_raw
 from toolscript.text.display import printable
 from toolscript.text.json_values import as_object
 from toolscript.text.names import deceptive_name
@@ -40,7 +40,6 @@ _MAX_COMMAS = 500_000
 _MAX_FIELD_BYTES = 4096
 """Larger fields of a page, other than its tools, are left out."""
 _UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
-_ANY = TypeAdapter[Any](Any)
 
 
 class _Named(msgspec.Struct):
@@ -140,10 +139,7 @@ async def answers_listing(session: ClientSession) -> bool:
 async def _page(session: ClientSession, cursor: str | None) -> tuple[dict[str, Any], list[Any]]:
     """Returns a page's fields other than its tools, which are valid, and its entries."""
     params = mcp_types.PaginatedRequestParams(cursor=cursor)
-    try:
-        page: Any = await session.send_request(mcp_types.ListToolsRequest(params=params), _ANY)
-    except SessionBypassError as bypass:
-        page = bypass.result
+    page = await send_raw(session, mcp_types.ListToolsRequest(params=params))
     rest: dict[str, Any] = _split(page) if isinstance(page, UnparsedResult) else dict(page)
     entries = rest.pop("tools", None)
     checked: Any = [] if isinstance(entries, list) else entries
