@@ -7,4 +7,4 @@ from toolscript.surfaces.http.gateway_process import serve
 from toolscript.surfaces.web.screens import page_routes
 
 print("starts", flush=True)  # noqa: T201 - read by the test
-serve(load_settings({}), page_routes, on_demand=True, idle_s=float(sys.argv[1]))
+serve(load_settings({}), page_routes, idle_s=float(sys.argv[1]))

@@ -63,10 +63,10 @@ def start(foreground: bool, is_open: bool, on_demand: bool, **flags: Any) -> Non
             "stop it with: toolscript gateway stop"
         )
     if foreground:
-        from toolscript.surfaces.http.gateway_process import serve  # noqa: PLC0415 - the server and all below it
+        from toolscript.surfaces.http.gateway_process import IDLE_S, serve  # noqa: PLC0415 - the server and all below it
         from toolscript.surfaces.web.screens import page_routes  # noqa: PLC0415 - the same
 
-        serve(settings, page_routes, on_demand=on_demand, is_open=is_open)
+        serve(settings, page_routes, is_open=is_open, idle_s=IDLE_S if on_demand else 0)
         return
     for problem in config.problems:
         note(str(problem))

@@ -60,9 +60,8 @@ def serve(
     settings: Settings,
     pages: Pages,
     *,
-    on_demand: bool = False,
     is_open: bool = False,
-    idle_s: float = IDLE_S,
+    idle_s: float = 0.0,
     documents: ClientDocuments | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; then close every connection.
@@ -70,10 +69,9 @@ def serve(
     Args:
         settings: The values of all options.
         pages: Gives the routes of the page.
-        on_demand: Whether the gateway was started for a client that needs one. It then takes
-            another port where its own is taken, and ends once no client has been there for a while.
         is_open: Whether the gateway admits every program of this machine while there is no token.
-        idle_s: How long that while is, in seconds.
+        idle_s: Seconds without a client after which it ends, if it was started on demand: for a
+            client that needs one. It then takes another port where its own is taken.
         documents: Fetches the documents of OAuth clients; None fetches those on the internet.
 
     Raises:
@@ -95,17 +93,17 @@ def serve(
     file = GatewayFile(settings.paths.data_dir, config.key)
     with (
         file.lock(),
-        _listening(settings.server, on_demand=on_demand) as listening,
+        _listening(settings.server, on_demand=idle_s > 0) as listening,
         _exporting(os.environ),
     ):
         key = secrets.token_urlsafe(32)
         documents = documents or ClientDocuments()
         server = _server(
             *(settings, config, listening, key, pages, documents),
-            on_demand=on_demand,
+            on_demand=idle_s > 0,
             is_open=is_open,
         )
-        server.idle_s = idle_s if on_demand else 0
+        server.idle_s = idle_s
         url = _url(listening, settings.server)
         model, pid = settings.embedding.model, os.getpid()
         options = (model, key, certificate, settings.calls.scripts, is_open)
