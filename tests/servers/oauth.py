@@ -12,15 +12,18 @@ request for a refresh comes. A refresh takes SLOW_S seconds (0).
 While there is NO_STREAM, a GET is answered with 405, as by servers that send nothing unasked.
 HEARD names a file that gets each request to another address than the MCP server's. While the file
 ELSEWHERE exists, it has the issuer that the MCP server names, or nothing if it names none. ISS is
-what users bring back as ``iss``, and DENIES the reason why no user gets a code.
+what users bring back as ``iss``, and DENIES the reason why no user gets a code. ODD names a form of
+answers that is not the specification's, see `Odd`.
 """
 
+import json
 import os
 import secrets
 import socket
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio
 import uvicorn
@@ -208,6 +211,65 @@ class Hearing:
         return JSONResponse(named, 200 if issuer else 404)
 
 
+class Odd:
+    """Answers as some providers do: one way for each value of ODD.
+
+    ``slash``: the issuer has no slash at its end. ``form``: tokens are a form unless JSON is asked
+    for. ``always-form``: they are one in any case. ``fields``: a list of scopes, a life in words,
+    and a type of token of its own. ``error``: a refusal with status 200. ``empty``: no token.
+    ``forbidden``: 403 instead of 401.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.kind = os.environ["ODD"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        messages: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            messages.append(message)
+
+        path = scope.get("path", "")
+        if scope["type"] != "http" or path == "/mcp":
+            await self.app(scope, receive, self.forbidding(send))
+            return
+        await self.app(scope, receive, keep)
+        body = b"".join(message.get("body", b"") for message in messages)
+        answer = self.answer(path, body, Request(scope).headers.get("accept", ""))
+        if answer is not None:
+            messages[1:] = [{"type": "http.response.body", "body": answer.encode()}]
+            headers = [(k, v) for k, v in messages[0]["headers"] if k != b"content-length"]
+            messages[0]["headers"] = [*headers, (b"content-length", str(len(answer)).encode())]
+        for message in messages:
+            await send(message)
+
+    def forbidding(self, send: Send) -> Send:
+        async def change(message: Message) -> None:
+            if self.kind == "forbidden" and message.get("status") == 401:
+                message["status"] = 403
+            await send(message)
+
+        return change
+
+    def answer(self, path: str, body: bytes, accept: str) -> str | None:
+        """The answer that is given instead; None if it stays."""
+        if "oauth-authorization-server" in path and self.kind == "slash":
+            value = json.loads(body)
+            return json.dumps({**value, "issuer": value["issuer"].rstrip("/")})
+        if path != "/token":
+            return None
+        token = json.loads(body)
+        changes = {"scope": ["read", "write"], "expires_in": "3600.0", "token_type": "user"}
+        as_form = self.kind == "always-form" or (self.kind == "form" and "json" not in accept)
+        answers = {
+            "fields": json.dumps({**token, **changes}),
+            "error": '{"ok": false, "error": "invalid_code"}',
+            "empty": '{"ok": true}',
+        }
+        return urlencode(token) if as_form else answers.get(self.kind)
+
+
 def main() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         base = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -232,6 +294,8 @@ def main() -> None:
             app.add_middleware(NoStream)
         if "HEARD" in os.environ:
             app.add_middleware(Hearing, base=base)
+        if "ODD" in os.environ:
+            app.add_middleware(Odd)
         config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
         uvicorn.Server(config).run(sockets=[listening])
 

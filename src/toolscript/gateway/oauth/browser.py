@@ -96,14 +96,15 @@ async def _attempt(
 
     async def wait() -> AuthorizationCodeResult:
         await anyio.to_thread.run_sync(server.is_done.wait, LOGIN_TIMEOUT_S, abandon_on_cancel=True)
-        query = server.query
+        query, metadata = server.query, auth.context.oauth_metadata
+        issuer = query.get("iss")
+        if issuer and metadata and issuers_match(issuer, str(metadata.issuer)):
+            issuer = str(metadata.issuer)
         if "code" not in query:
-            validate_authorization_response_iss(query.get("iss"), auth.context.oauth_metadata)
+            validate_authorization_response_iss(issuer, metadata)
             why = query.get("error_description") or query.get("error") or "no code came back"
             raise OAuthFlowError(why)
-        return AuthorizationCodeResult(
-            code=query["code"], state=query.get("state"), iss=query.get("iss")
-        )
+        return AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=issuer)
 
     back = f"http://127.0.0.1:{server.server_port}{CALLBACK_PATH}"
     auth = login.interactive(back, send, wait, document)

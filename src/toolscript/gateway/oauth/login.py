@@ -34,6 +34,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from toolscript.gateway.internet_addresses import Address, inner_address, is_of_internet
+from toolscript.gateway.oauth.odd_answers import challenge, specified_answer
 from toolscript.storage.atomic_files import file_name, make_private
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
@@ -47,6 +48,9 @@ LOCK_TIMEOUT_S = 30.0
 """How long another process may take to refresh the login."""
 _LOCK_POLL_S = 0.1
 _UNAUTHORIZED = 401
+_MEDIA_TYPE = "application/json"
+_ENDED = (b"invalid_grant", b"bad_refresh_token")
+"""Errors after which a refresh token is worth nothing; the second is GitHub's."""
 _NOWHERE = "http://127.0.0.1/callback"
 
 _Json = dict[str, Any]
@@ -332,11 +336,12 @@ class _RefreshingProvider(OAuthClientProvider):
                 return
             with anyio.CancelScope(shield=True):
                 request = await self._refresh_token()
+                request.headers["Accept"] = _MEDIA_TYPE
                 async with httpx2.AsyncClient(timeout=REFRESH_TIMEOUT_S) as client:
-                    response = await client.send(request)
-                if (
-                    not await self._handle_refresh_response(response)
-                    and b"invalid_grant" in response.content
+                    answer = await client.send(request)
+                answer = await specified_answer(answer, "")
+                if not await self._handle_refresh_response(answer) and any(
+                    error in answer.content for error in _ENDED
                 ):
                     await self._login.drop_refresh_token()
                 self._login.load(self.context)
@@ -386,7 +391,11 @@ class InteractiveProvider(OAuthClientProvider):
                         "another one, so nothing was sent; if that is right, log out with "
                         "--logout first"
                     )
-                response = yield outgoing
+                if outgoing is request:
+                    response = challenge((yield outgoing))
+                else:
+                    outgoing.headers["Accept"] = _MEDIA_TYPE
+                    response = await specified_answer((yield outgoing), self.issuer)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
