@@ -6,6 +6,7 @@ another host.
 """
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Generator
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LARGE = ".onnx"
@@ -143,6 +145,10 @@ class _Api(_Handler):
             code = {401: "RepoNotFound", 403: "GatedRepo", 404: "RepoNotFound"}
             self._end(self.hub.status, X_Error_Code=code.get(self.hub.status, ""))
             return
+        asked = re.fullmatch(r"/api/models/([^/]+/[^/]+)/revision/[^/]+\?blobs=true", self.path)
+        if asked:
+            self._end(200, json.dumps(self._info(asked[1])).encode())
+            return
         found = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path)
         content = self.hub.files.get(f"{found[1]}/{found[3]}") if found else None
         if found is None or content is None:
@@ -161,6 +167,16 @@ class _Api(_Handler):
             etag = hashlib.sha1(blob).hexdigest()  # noqa: S324 - as git does
             sent = self._spoilt(found[3], content)
             self._end(200, sent, ETag=f'"{etag}"', X_Repo_Commit=COMMIT)
+
+    def _info(self, repository: str) -> dict[str, Any]:
+        """What the hub knows of a repository."""
+        own = f"{repository}/"
+        files = {n.removeprefix(own): c for n, c in self.hub.files.items() if n.startswith(own)}
+        siblings = [{"rfilename": name, "size": len(data)} for name, data in files.items()]
+        for file in (each for each in siblings if str(each["rfilename"]).endswith(LARGE)):
+            digest = hashlib.sha256(files[str(file["rfilename"])]).hexdigest()
+            file |= {"lfs": {"sha256": digest, "size": file["size"], "pointerSize": 134}}
+        return {"id": repository, "sha": COMMIT, "siblings": siblings}
 
     def _spoilt(self, name: str, content: bytes) -> bytes:
         if self.hub.corrupt and name.endswith(self.hub.corrupt):

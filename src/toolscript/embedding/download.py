@@ -4,8 +4,6 @@ huggingface-hub has the requests, retries, tokens, proxies, offline mode and cac
 chooses the files, limits how long a hub may be silent, and checks the files: see ADR 3.
 """
 
-import hashlib
-import re
 import shutil
 import threading
 import time
@@ -13,11 +11,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, cast
 
 import httpx2
 import huggingface_hub
 from huggingface_hub import constants, errors
+from huggingface_hub.hf_api import RepoSibling
 
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.integrity import is_known, sha256
@@ -32,8 +31,6 @@ REACH_S = 1.5
 """The longest silence of the hub before a file's first byte."""
 MAX_FILE_BYTES = 2 * 1024**3
 _POLL_S = 0.02
-
-_Metadata: TypeAlias = huggingface_hub.HfFileMetadata
 
 
 class ModelDownload:
@@ -109,47 +106,35 @@ class ModelDownload:
         return future.result()
 
     def _download(self, weights: Sequence[str]) -> list[str]:
-        files = dict(self._first(names) for names in (*((name,) for name in REQUIRED), weights))
-        if known(self._repository.name) is None and (pooling := self._metadata(POOLING)):
-            files[POOLING] = pooling
-        self._progress.expect(sum(metadata.size or 0 for metadata in files.values()))
-        # The largest first: it comes from another host, which may be out of reach by itself.
-        for name in sorted(files, key=lambda name: -(files[name].size or 0)):
-            self._fetch(name, files[name])
-        shutil.rmtree(self._folder / ".cache", ignore_errors=True)  # the client's notes
-        return list(files)
-
-    def _first(self, names: Sequence[str]) -> tuple[str, _Metadata]:
-        for name in names:
-            metadata = self._metadata(name)
-            if metadata is not None:
-                return name, metadata
-        neither = f"no {names[0]}" if len(names) == 1 else f"neither {' nor '.join(names)}"
-        raise ModelError(f"{self._repository.name} has {neither}; expected the hub's layout")
-
-    def _metadata(self, name: str) -> _Metadata | None:
-        """Returns a file's checksum and size; None if the repository does not have the file."""
-        url = huggingface_hub.hf_hub_url(
-            self._repository.name, name, revision=self.commit, endpoint=self._endpoint
-        )
-        try:
-            # The time-out is longer than `_watch` waits, which says that the hub hangs.
-            metadata = huggingface_hub.get_hf_file_metadata(  # pyright: ignore[reportUnknownMemberType] - its user_agent
-                url, timeout=2 * self._reach_s, endpoint=self._endpoint
-            )
-        except errors.EntryNotFoundError:
-            self._progress.advance()
-            return None
+        name, revision = self._repository.name, self._repository.revision
+        api = huggingface_hub.HfApi(endpoint=self._endpoint)
+        # The time-out is longer than `_watch` waits, which says that the hub hangs.
+        timeout = 2 * self._reach_s
+        info = api.model_info(name, revision=revision, timeout=timeout, files_metadata=True)
         self._progress.advance()
-        self.commit = metadata.commit_hash or self.commit
-        if (metadata.size or 0) > MAX_FILE_BYTES:
-            large = f"{name} has {metadata.size} bytes; that is too large"
-            raise ModelError(f"{self._repository.name}: {large}")
-        return metadata
+        self.commit = info.sha or revision
+        there = {each.rfilename: each for each in info.siblings or ()}
+        wanted = [[each] for each in REQUIRED] + [[*weights]]
+        found = [next(filter(there.__contains__, names), "") for names in wanted]
+        if "" in found:
+            missing = " nor ".join(wanted[found.index("")])
+            raise ModelError(f"{name} has no {missing}; expected the hub's layout")
+        if known(name) is None and POOLING in there:
+            found.append(POOLING)
+        sizes = {each: there[each].size or 0 for each in found}
+        # The largest first: it comes from another host, which may be out of reach by itself.
+        found.sort(key=sizes.__getitem__, reverse=True)
+        if sizes[found[0]] > MAX_FILE_BYTES:
+            raise ModelError(f"{name}: {found[0]} has {sizes[found[0]]} bytes; that is too large")
+        self._progress.expect(sum(sizes.values()))
+        for each in found:
+            self._fetch(there[each])
+        shutil.rmtree(self._folder / ".cache", ignore_errors=True)  # the client's notes
+        return found
 
-    def _fetch(self, name: str, metadata: _Metadata) -> None:
+    def _fetch(self, file: RepoSibling) -> None:
         """Downloads one file and checks it."""
-        bar: Any = partial(_Bar, self._progress)
+        name, bar = file.rfilename, cast("Any", partial(_Bar, self._progress))
         path = Path(
             huggingface_hub.hf_hub_download(  # pyright: ignore[reportUnknownMemberType] - its user_agent
                 self._repository.name,
@@ -161,14 +146,17 @@ class ModelDownload:
                 tqdm_class=bar,
             )
         )
-        wrong = ""
-        if not _is_intact(path, metadata):
-            wrong = "did not arrive as the hub describes it (its size or checksum is wrong)"
+        expects = ""
+        if file.lfs and sha256(path) != file.lfs.sha256:
+            expects = "the hub describes"
         elif not is_known(path, name, self._repository.revision):
-            wrong = "is not the file that toolscript knows (its SHA-256 is another)"
-        if wrong:
+            expects = "toolscript knows"
+        if expects:
             path.unlink()
-            raise ModelError(f"{self._repository.name}: {name} {wrong}; it was thrown away")
+            raise ModelError(
+                f"{self._repository.name}: {name} is not the file that {expects} (its SHA-256 is "
+                "another); it was thrown away"
+            )
 
     def _explain(self, error: BaseException) -> BaseException:
         """Returns a failure of the hub as a `ModelError` of one line, and any other as it is."""
@@ -187,7 +175,7 @@ class ModelDownload:
                 reason = f"{name} is not here, and HF_HUB_OFFLINE forbids asking"
             case errors.HfHubHTTPError():
                 reason = f"{hub} answered HTTP {error.response.status_code}"
-            case errors.FileMetadataError():
+            case errors.FileMetadataError() | KeyError() | TypeError() | ValueError():
                 reason = f"{hub} answers, but not as a hub does"
             case httpx2.HTTPError():
                 line = printable(redact(str(error), ()), 200) or type(error).__name__
@@ -216,20 +204,3 @@ class _Bar:
 
     def update(self, size_bytes: int) -> None:
         self._progress.advance(size_bytes)
-
-
-def _is_intact(path: Path, metadata: _Metadata) -> bool:
-    """Whether a file has the size and the checksum that the hub gives.
-
-    An ETag is the SHA-256 of a large file, and git's SHA-1 of a small one; a
-    mirror may have others, which say nothing.
-    """
-    size, etag = path.stat().st_size, metadata.etag or ""
-    if metadata.size not in {None, size}:
-        return False
-    if re.fullmatch(r"[0-9a-f]{64}", etag):
-        return sha256(path) == etag
-    if re.fullmatch(r"[0-9a-f]{40}", etag):
-        blob = b"blob %d\0" % size + path.read_bytes()
-        return hashlib.sha1(blob, usedforsecurity=False).hexdigest() == etag
-    return True

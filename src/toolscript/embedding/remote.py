@@ -5,6 +5,7 @@ Sources: Ollama's ``POST /api/embed`` and OpenAI's ``POST /v1/embeddings``.
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +35,10 @@ MAX_TEXT_CHARS = 8_192
 MAX_ANSWER_BYTES = 64 * 1024**2
 MAX_DIMENSIONS = 16_384
 _PROBE = "tool"
+_ADDRESS = re.compile(
+    r"(?:ollama://(?P<ollama>[^/]+)|openai\+(?P<openai>https?://[^/]+/(?:.+/)?v1))"
+    r"/(?P<model>[^/].*?)/*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,47 +54,25 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Parses a URL; raises `ModelError` naming the mistake."""
-        try:
-            parts = urlsplit(text)
-            host, port = parts.hostname or "", parts.port
-        except ValueError:
-            raise UnsuitableModelError(
-                f"model {_show(text)!r} is no address; {_EXPECTED}"
-            ) from None
-        if parts.username is not None or parts.password is not None or parts.query:
+        """Parses a URL; raises `UnsuitableModelError` naming the mistake."""
+        if re.search(r"://[^/]*@|\?", text):
             raise UnsuitableModelError(
                 f"model {_show(text)!r} carries a key; put that into TOOLSCRIPT_EMBEDDINGS_KEY"
             )
-        path = unquote(parts.path).strip("/")
-        if not host or not path:
+        try:
+            found, port = _ADDRESS.fullmatch(text), urlsplit(text).port
+        except ValueError:  # of a port
+            found = port = None
+        if found is None:
             raise UnsuitableModelError(
-                f"model {_show(text)!r} has no host or no model; {_EXPECTED}"
+                f"model {_show(text)!r} is no address; expected ollama://host:port/model, "
+                "openai+http://host:port/v1/model or openai+https://…"
             )
-        at = f"[{host}]" if ":" in host else host
-        if parts.scheme == "ollama":
-            return cls(text, f"http://{at}:{port or 11434}/api/embed", path, ollama=True)
-        scheme = parts.scheme.removeprefix("openai+")
-        if scheme == parts.scheme or scheme not in {"http", "https"}:
-            raise UnsuitableModelError(
-                f"model {_show(text)!r} is no address that is known; {_EXPECTED}"
-            )
-        server = f"{scheme}://{at}:{port}" if port else f"{scheme}://{at}"
-        return cls._of_openai(text, server, path)
-
-    @classmethod
-    def _of_openai(cls, text: str, server: str, path: str) -> "Address":
-        before, version, model = path.rpartition("v1/")
-        if not version or not model:
-            raise UnsuitableModelError(
-                f"model {_show(text)!r} has no /v1/ before the model; {_EXPECTED}"
-            )
-        return cls(text, f"{server}/{before}v1/embeddings", model, ollama=False)
-
-
-_EXPECTED = (
-    "expected ollama://host:port/model, openai+http://host:port/v1/model or openai+https://…"
-)
+        model = unquote(found["model"])
+        if found["openai"]:
+            return cls(text, f"{found['openai']}/embeddings", model, ollama=False)
+        server = found["ollama"] if port else f"{found['ollama']}:11434"
+        return cls(text, f"http://{server}/api/embed", model, ollama=True)
 
 
 class RemoteEncoder:
