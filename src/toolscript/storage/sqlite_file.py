@@ -127,8 +127,8 @@ class SqliteFile:
 def check_version(db: sqlite3.Connection, known: int) -> None:
     """Raises `OSError` for a file of a later version, which is left as it is.
 
-    The tables of an earlier one are used as they are: what they have more is not asked for, and
-    what they lack is damage.
+    The tables of an earlier one are used as they are: their other columns are ignored, and a
+    missing one is damage.
     """
     (version,) = db.execute("pragma user_version").fetchone()
     if version > known:

@@ -34,7 +34,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from toolscript.gateway.internet_addresses import Address, inner_address, is_of_internet
-from toolscript.gateway.oauth.odd_answers import challenge, specified_answer
+from toolscript.gateway.oauth.odd_answers import challenge, standard_answer
 from toolscript.storage.atomic_files import file_name, make_private
 from toolscript.storage.base import Records
 from toolscript.storage.file_records import FileRecords
@@ -339,7 +339,7 @@ class _RefreshingProvider(OAuthClientProvider):
                 request.headers["Accept"] = _MEDIA_TYPE
                 async with httpx2.AsyncClient(timeout=REFRESH_TIMEOUT_S) as client:
                     answer = await client.send(request)
-                answer = await specified_answer(answer, "")
+                answer = await standard_answer(answer, "")
                 if not await self._handle_refresh_response(answer) and any(
                     error in answer.content for error in _ENDED
                 ):
@@ -395,7 +395,7 @@ class InteractiveProvider(OAuthClientProvider):
                     response = challenge((yield outgoing))
                 else:
                     outgoing.headers["Accept"] = _MEDIA_TYPE
-                    response = await specified_answer((yield outgoing), self.issuer)
+                    response = await standard_answer((yield outgoing), self.issuer)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return

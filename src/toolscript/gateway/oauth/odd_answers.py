@@ -16,7 +16,7 @@ _FORM = "application/x-www-form-urlencoded"
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
-async def specified_answer(response: httpx2.Response, issuer: str) -> httpx2.Response:
+async def standard_answer(response: httpx2.Response, issuer: str) -> httpx2.Response:
     """Returns an authorization server's answer in the form of RFC 6749 and RFC 8414.
 
     Args:
@@ -28,14 +28,14 @@ async def specified_answer(response: httpx2.Response, issuer: str) -> httpx2.Res
     if response.request.headers.get("Content-Type") == _FORM:
         return _token_answer(response, _mapping(content))
     value = _mapping(content)
-    named = value.get("issuer")
-    if isinstance(named, str) and named != issuer and issuers_match(named, issuer):
+    name = value.get("issuer")
+    if isinstance(name, str) and name != issuer and issuers_match(name, issuer):
         return _rewrite(response, response.status_code, {**value, "issuer": issuer})
     return response
 
 
 def challenge(response: httpx2.Response) -> httpx2.Response:
-    """Returns a server's answer, as a 401 if it is a 403 that says where to log in."""
+    """Returns a server's answer, as a 401 if it is a 403 that names the resource's metadata."""
     asks = response.headers.get("WWW-Authenticate", "")
     is_challenge = "resource_metadata" in asks and "insufficient_scope" not in asks
     if response.status_code != _FORBIDDEN or not is_challenge:
