@@ -51,7 +51,6 @@ class Hub:
     """So many bytes of a large file come, and then nothing."""
     pause: threading.Event | None = None
     """Half of a large file comes; the rest waits until this is set, at most `PAUSE_S`."""
-    ranges: bool = True
     corrupt: str = ""
     """The ending of the file whose last byte is wrong."""
     asked: list[Asked] = field(default_factory=list[Asked])
@@ -192,7 +191,7 @@ class _Store(_Api):
         content = self._spoilt(self.path, self.hub.files[self.path.lstrip("/")])
         start = 0
         given = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if given and self.hub.ranges:
+        if given:
             start = int(given[1])
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")

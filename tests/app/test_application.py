@@ -1,9 +1,7 @@
 """The application over real servers: searchable while it starts, and from a snapshot."""
 
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +61,6 @@ def known(counted: Counted) -> Counted:
         assert now.tool_ids() == ["files__read_file", "mail__send_mail"]
     assert (counted.starts("files"), counted.starts("mail")) == (1, 1)
     return counted
-
-
-def snapshot(config: Path) -> Path:
-    [file] = (config.parent / "data" / "cache" / "catalogue").iterdir()
-    return file
 
 
 # While it starts
@@ -135,16 +128,6 @@ def test_a_mistake_disables_that_server_only(scripted: Scripted) -> None:
     assert status.error == f"{config}: type is 'pigeon'; expected stdio, http or sse"
 
 
-@pytest.mark.requirement("config:file")
-def test_a_disabled_server_is_not_started(counted: Counted) -> None:
-    off = counted.server("off", SEND_MAIL) | {"disabled": True}
-    write_config(counted.config, {"off": off, "files": counted.server("files", READ_FILE)})
-    with running(counted.config) as now:
-        now.settle()
-        assert now.status("off").state == "disabled"
-    assert counted.starts("off") == 0
-
-
 # Searching
 
 
@@ -180,27 +163,6 @@ def test_what_is_not_granted_is_not_known(known: Counted) -> None:
         assert now.finds("send_mail", threshold=0.0, grant=Grant()) == []
 
 
-def test_a_client_has_what_is_granted(known: Counted) -> None:
-    """http:types: and names nothing else, however it is asked for."""
-    with running(known.config, wiring=OFFLINE) as now:
-        now.settle()
-
-        def module(grant: Grant, *names: str) -> str:
-            wanted = partial(now.app.catalogue(grant).module, "ts", names)
-            return now.portal.call(wanted).text.decode()
-
-        assert "mail__send_mail" in module(Grant(servers=("*",)))
-        grant = Grant(tools=("files__*",))
-        for names in ((), ("files",), ("files__read_file",)):
-            assert "read_file" in module(grant, *names)
-            assert "mail" not in module(grant, *names)
-        for name in ("mail", "mail__send_mail"):
-            with pytest.raises(UnknownNameError):
-                module(grant, "files", name)
-        with pytest.raises(NotReadyError):
-            module(Grant())
-
-
 @pytest.mark.requirement("upstream:isolation")
 def test_many_searches_at_once(known: Counted) -> None:
     """upstream:isolation: each gets its own answer."""
@@ -209,18 +171,6 @@ def test_many_searches_at_once(known: Counted) -> None:
         asked = ["send_mail", "read_file"] * 50
         answers = [found[0] for found in pool.map(now.finds, asked)]
     assert answers == ["mail__send_mail", "files__read_file"] * 50
-
-
-@pytest.mark.requirement("search:stats")
-def test_statistics(known: Counted) -> None:
-    """search:stats: of a search without a model."""
-    with running(known.config, wiring=OFFLINE) as now:
-        now.settle()
-        now.search("read_file")
-        stats = now.portal.call(now.app.stats)
-    assert (stats["toolsIndexed"], stats["toolsWaiting"], stats["embeddingsCached"]) == (2, 0, 0)
-    assert stats["signals"] == ["fuzzy"]
-    assert "none-such" in str(stats["degraded"])
 
 
 # From the snapshot
@@ -247,68 +197,6 @@ def test_only_what_was_configured_anew_is_connected_to(known: Counted) -> None:
         now.settle()
         assert now.tool_ids() == ["draw__draw_picture", "files__read_file", "mail__fax"]
     assert [known.starts(name) for name in ("files", "mail", "draw")] == [1, 2, 1]
-
-
-@pytest.mark.requirement("catalogue:snapshot")
-def test_what_is_no_longer_configured_is_gone(known: Counted) -> None:
-    files = json.loads(known.config.read_text("utf-8"))["mcpServers"]["files"]
-    write_config(known.config, {"files": files})
-    with running(known.config, wiring=OFFLINE) as now:
-        now.settle()
-        assert now.tool_ids() == ["files__read_file"]
-        assert now.finds("send_mail") == []
-
-
-def test_answers_before_its_servers_are_up(scripted: Scripted) -> None:
-    """catalogue:snapshot: a gateway connects, and answers from the snapshot until it has."""
-    program, config = scripted.directory / "program.py", scripted.directory / "servers.json"
-    entry = scripted(READ_FILE)
-    program.write_text(f"import runpy\nrunpy.run_path({entry['args'][2]!r})\n", "utf-8")
-    entry["args"][2] = str(program)
-    write_config(config, {"files": entry | {"start": "eager"}})
-    with running(config) as now:
-        now.settle()
-    program.write_text("import time, sys\nsys.argv\ntime.sleep(600)\n", "utf-8")
-    with running(config, FOREVER) as now:
-        until(lambda: now.portal.call(now.app.health).tools, "the snapshot is indexed")
-        assert now.finds("read_file") == ["files__read_file"]
-        assert now.status("files").state == "connecting"
-
-
-DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda _: b"",
-    "half": lambda data: data[: len(data) // 2],
-    "cut": lambda data: data[:-1],
-    "noise": lambda _: b"\xff\x00" * 100,
-    "a list": lambda _: b"[]",
-    "newer": lambda data: data.replace(b'"version":1', b'"version":999'),
-    "renamed": lambda data: data.replace(b'"name"', b'"nome"'),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_snapshot_is_ignored(known: Counted, damage: str) -> None:
-    """catalogue:snapshot: the servers are asked again, and the file is whole again."""
-    file = snapshot(known.config)
-    whole = file.read_bytes()
-    file.write_bytes(DAMAGE[damage](whole))
-    with running(known.config, wiring=OFFLINE) as now:
-        now.settle()
-        assert now.tool_ids() == ["files__read_file", "mail__send_mail"]
-    assert (known.starts("files"), known.starts("mail")) == (2, 2)
-    assert json.loads(file.read_bytes())["servers"][0]["tools"]
-
-
-def test_a_snapshot_that_cannot_be_written(
-    counted: Counted, caplog: pytest.LogCaptureFixture
-) -> None:
-    """catalogue:snapshot: a failure is logged and costs nothing else."""
-    (counted.config.parent / "data" / "cache").mkdir(parents=True)
-    (counted.config.parent / "data" / "cache" / "catalogue").write_text("a file", "utf-8")
-    with running(counted.config) as now:
-        now.settle()
-        assert now.finds("read_file") == ["files__read_file"]
-        until(lambda: "cannot be written" in caplog.text, "the failure is logged")
 
 
 def test_a_server_with_a_colon_in_its_name_is_waited_for(scripted: Scripted) -> None:

@@ -42,12 +42,3 @@ def test_guesses_are_counted_beside_what_servers_say(
         "all tools, guessed write": "1 of 5 (20.0%)",
         "all tools, guessed destructive": "1 of 5 (20.0%)",
     }
-
-
-def test_a_folder_without_tools_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        classes.main(["--data", str(tmp_path)])
-    assert stopped.value.code == 2
-    assert "has no tools.jsonl" in capsys.readouterr().err

@@ -3,10 +3,8 @@
 import re
 import tomllib
 from collections import Counter
-from pathlib import Path
 
-import pytest
-from benchmarks.everyday.__main__ import HERE, Answer, Sentence, main, sentences, summarize
+from benchmarks.everyday.__main__ import HERE, Answer, Sentence, sentences, summarize
 
 from tests.gateway.upstream.test_real_servers import NAMES
 
@@ -62,11 +60,3 @@ def test_shares_are_counted() -> None:
         "none": 0.5,
     }
     assert summarize([])["first 1"] is None
-
-
-def test_without_the_dataset_there_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--data", str(tmp_path)]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "is no dataset" in line

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from benchmarks.graph import next_tool
 from benchmarks.graph.__main__ import main
-from benchmarks.graph.data import Item, load
+from benchmarks.graph.data import Item
 from benchmarks.graph.results import Result, averages, compared
-from benchmarks.quality.datasets import DataError
 
 NAMES = ("open", "write", "close", "send")
 TOOLS = [{"id": f"s__{name}", "server": "s", "name": name} for name in NAMES]
@@ -75,28 +74,3 @@ def test_averages_and_comparisons_are_over_datasets() -> None:
     assert [row["mrr"] for row in averages(results)] == [0.5, 0.25]
     rows = compared(results, [("t", "mrr", "one", "two")])
     assert [row["difference"] for row in rows] == [0.5, 0.0, 0.25]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--data", "nowhere"], "there is no such folder"),
-        (["--data", "{data}", "--tasks", "magic"], "no task 'magic'"),
-        (["--data", "{data}", "--datasets", "other"], "no dataset 'other'"),
-    ],
-)
-def test_what_cannot_be_measured_is_said_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    folder(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        main([each.format(data=tmp_path) for each in arguments])
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_line_that_is_no_item_is_named(tmp_path: Path) -> None:
-    made = folder(tmp_path)
-    (made / "next_tool.jsonl").write_text('{"context": []}\n')
-    with pytest.raises(DataError, match=r"next_tool\.jsonl:1"):
-        load(made)

@@ -48,14 +48,6 @@ def test_names_typos_nonsense_and_survivors_are_counted(
     assert "### survivors" in capsys.readouterr().out
 
 
-def test_without_the_dataset_there_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--data", str(tmp_path)]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "is no dataset: it has no tools.jsonl" in line
-
-
 def test_the_200_queries_are_all_different() -> None:
     lines = NOTHING.read_text("utf-8").splitlines()
     queries = [line for line in lines if not line.startswith("# ")]

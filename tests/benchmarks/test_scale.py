@@ -44,11 +44,3 @@ def test_each_kind_of_question_is_timed(data: Path, capsys: pytest.CaptureFixtur
     assert len(row["searches"]) == 6
     assert row["changed_ms"] > 0
     assert "| p50 |" in capsys.readouterr().out
-
-
-def test_without_the_data_there_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--data", str(tmp_path)]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "is no dataset" in line

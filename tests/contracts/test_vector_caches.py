@@ -1,6 +1,9 @@
 """What every `VectorCache` does, on every implementation."""
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import uuid4
@@ -14,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 from tests.postgres_server import free_port
 from toolscript.embedding.base import CachedVector, VectorCache
 from toolscript.embedding.json_vector_cache import JsonVectorCache
-from toolscript.embedding.vector_cache import SqliteVectorCache
+from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
 from toolscript.postgres.database import Database
 from toolscript.postgres.vector_cache import DatabaseVectorCache
 
@@ -37,6 +40,11 @@ files = pytest.mark.parametrize("make", [JsonVectorCache, SqliteVectorCache], in
 """A test of caches that one set of documents has by itself."""
 shared = pytest.mark.parametrize("make", [DatabaseVectorCache], indirect=True)
 """A test of caches that all sets of documents share."""
+
+
+def path_of(cache: VectorCache) -> Path:
+    assert isinstance(cache, JsonVectorCache | SqliteVectorCache)
+    return cache.path
 
 
 def entry(digest: str = "d") -> CachedVector:
@@ -129,6 +137,61 @@ def test_what_changed_is_replaced_and_what_is_gone_is_pruned(make: Make) -> None
     assert digests(make("x").load("m")) == {"a__1": "2", "b__1": "theirs"}
     make("x").save("m", {}, lambda each: each.startswith("b__"))
     assert digests(make("x").load("m")) == {"b__1": "theirs"}
+
+
+@files
+@pytest.mark.requirement("cache:incremental")
+def test_vectors_are_found_in_the_files_of_other_sets_of_documents(make: Make) -> None:
+    """cache:incremental: those of the same model, the newest first."""
+    make("one").save("m", {"a__1": entry("old"), "a__2": entry()})
+    os.utime(path_of(make("one")), (1, 1))
+    make("two").save("m", {"a__1": entry("new")})
+    make("three").save("another", {"a__3": entry()})
+    five = make("five")
+    assert isinstance(five, JsonVectorCache | SqliteVectorCache)
+    kind, above, below = type(five), five.path, five.path.parent / FALLBACK
+    kind(below / f"embeddings-four{above.suffix}").save("m", {"a__4": entry()})
+    for own in (five, kind(below / above.name)):
+        found = own.load_from_other_caches("m")
+        assert digests(found) == {"a__1": "new", "a__2": "d", "a__4": "d"}
+
+
+@files
+@pytest.mark.requirement("cache:safe")
+def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    path_of(make("x")).parent.write_bytes(b"")
+    assert make("x").save("m", {"s__t": entry()}) is False
+    assert make("x").load("m") == {}
+    assert "cannot be written" in caplog.text
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from toolscript.embedding.base import CachedVector
+from toolscript.embedding.json_vector_cache import JsonVectorCache
+from toolscript.embedding.vector_cache import SqliteVectorCache
+cache = globals()[sys.argv[1]](Path(sys.argv[2]))
+for turn in range(20):
+    vector = np.full(300, float(sys.argv[3]), dtype=np.float32)
+    assert cache.save("m", {f"s__{n}": CachedVector(sys.argv[3], vector) for n in range(20)})
+"""
+
+
+@files
+@pytest.mark.requirement("cache:safe")
+def test_two_processes_that_write_at_once_leave_what_one_of_them_wrote(make: Make) -> None:
+    cache = make("x")
+    cache.save("m", {"s__t": CachedVector("d", np.ones(300, np.float32))})
+    command = [sys.executable, "-c", WRITER, type(cache).__name__, str(path_of(cache))]
+    writers = [subprocess.Popen([*command, number]) for number in ("1", "2")]
+    while any(writer.poll() is None for writer in writers):
+        assert len({each.digest for each in cache.load("m").values()}) == 1, "half was seen"
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert {each.digest for each in cache.load("m").values()} in ({"1"}, {"2"})
 
 
 def test_vectors_of_another_length_replace_all(make: Make) -> None:

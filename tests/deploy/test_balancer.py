@@ -1,20 +1,16 @@
 """The balancer of the compose file, a real one, before real gateways."""
 
-import socket
 import subprocess
 import sys
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.deploy.shipped import CADDYFILE, balancer, program
 from tests.support import (
-    FEW_DESCRIPTORS,
     FUZZY,
     READ_FILE,
     Cli,
@@ -141,17 +137,3 @@ def test_a_call_that_a_gateway_has_received_is_not_made_again(
         assert call.result()[0] == 502
         assert [each.calls for each in gateways if each is not called] == [0]
         assert set(served_by(url)) == pids - {called.pid}
-
-
-@pytest.mark.requirement("deploy:compose")
-def test_half_requests_reach_no_gateway(gateways: list[Gateway], tmp_path: Path) -> None:
-    """More than a gateway has room for: the others are answered."""
-    gateway = gateways[0]
-    gateway.cli.configure(files=gateway.entry)
-    gateway.cli.behind(FEW_DESCRIPTORS, "gateway", "start", "--open", "--port", "0")
-    with balancer(tmp_path, gateway.url) as url, ExitStack() as stack:
-        parts = urlsplit(url)
-        for _ in range(300):
-            made = socket.create_connection((parts.hostname, parts.port), 30)
-            stack.enter_context(made).sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        assert set(served_by(url)) == {gateway.pid}

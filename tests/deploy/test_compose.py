@@ -35,12 +35,6 @@ def test_the_schema_is_fulfilled() -> None:
     assert lint(COMPOSE) == 0
 
 
-def test_the_schema_notices(tmp_path: Path) -> None:
-    broken = tmp_path / "compose.yaml"
-    broken.write_text(COMPOSE.read_text("utf-8").replace("stop_grace_period", "stop_grace"))
-    assert lint(broken) != 0
-
-
 def test_gateways_wait_for_the_database() -> None:
     assert len(GATEWAYS) == 2
     for name in (*GATEWAYS, "token"):

@@ -10,7 +10,6 @@ from tests.deploy.shipped import (
     DOCKERFILE,
     PORT,
     USER,
-    VERSION,
     Instruction,
     check_arguments,
     program,
@@ -53,12 +52,6 @@ def test_the_linter_finds_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_linter_notices(tmp_path: Path) -> None:
-    broken = tmp_path / "Dockerfile"
-    broken.write_text(DOCKERFILE.read_text("utf-8").replace('["toolscript"]', "toolscript"))
-    assert "DL3025" in program("hadolint", broken).stdout
-
-
 @pytest.mark.requirement("deploy:image")
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_runs_as_a_user_without_rights(target: str) -> None:
@@ -81,24 +74,6 @@ def test_what_is_written_is_written_to_the_volume(target: str) -> None:
     volume = last(target, "VOLUME").rest
     assert Path(environment["TOOLSCRIPT_DATA_DIR"]).is_relative_to(volume)
     assert environment["HOME"] == volume
-
-
-def test_the_gateway_is_the_default_target() -> None:
-    assert list(stages())[-1] == "gateway"
-
-
-def test_every_base_is_named_by_an_argument() -> None:
-    bases = {parts[0].rest.partition(" ")[0] for name, parts in stages().items() if name}
-    arguments = {argument for each in stages()[""] for argument in assignments(each)}
-    assert bases - set(stages()) == {f"${{{argument}}}" for argument in arguments}
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_it_is_labelled(target: str) -> None:
-    labels = assignments(last(target, "LABEL"))
-    assert {name.rpartition(".")[2] for name in labels} >= {"title", "licenses", "version"}
-    versions = [assignments(i)["VERSION"] for i in lineage(target) if i.rest.startswith("VERSION")]
-    assert versions == [VERSION]
 
 
 def test_what_is_copied_exists_and_is_not_ignored() -> None:

@@ -1,11 +1,8 @@
 import hashlib
 import json
 import logging
-import os
 import re
 import stat
-import subprocess
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from toolscript.embedding.base import CachedVector
 from toolscript.embedding.json_vector_cache import JsonVectorCache
@@ -34,31 +28,6 @@ def bits(entries: Mapping[str, CachedVector]) -> dict[str, tuple[str, bytes]]:
 @pytest.fixture
 def cache(tmp_path: Path) -> JsonVectorCache:
     return JsonVectorCache(tmp_path / "embeddings" / "embeddings-0123456789abcdef.json")
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    entries=st.dictionaries(
-        st.text(),
-        st.builds(
-            CachedVector,
-            st.text(),
-            hnp.arrays(
-                np.float32, 5, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)
-            ),
-        ),
-        max_size=5,
-    ),
-    model=st.text(),
-)
-@pytest.mark.requirement("cache:shape")
-def test_what_is_written_is_read_bit_for_bit(
-    cache: JsonVectorCache, entries: dict[str, CachedVector], model: str
-) -> None:
-    assert cache.save(model, entries)
-    found = cache.load(model)
-    assert bits(found) == bits(entries)
-    assert all(entry.vector.dtype == np.float32 for entry in found.values())
 
 
 @pytest.mark.requirement("cache:name", "cache:place")
@@ -155,55 +124,6 @@ def test_a_right_checksum_over_a_wrong_shape_is_damage_too(
     assert cache.load("m") == {}
 
 
-def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    cache = JsonVectorCache(tmp_path / "file" / "embeddings" / "embeddings-h.json")
-    assert cache.save("m", {"s__t": entry()}) is False
-    assert cache.load("m") == {}
-    assert "cannot be written" in caplog.text
-
-
-WRITER = """
-import sys
-from pathlib import Path
-import numpy as np
-from toolscript.embedding.base import CachedVector
-from toolscript.embedding.json_vector_cache import JsonVectorCache
-cache = JsonVectorCache(Path(sys.argv[1], "embeddings-h.json"))
-for turn in range(20):
-    vector = np.full(300, float(sys.argv[2]), dtype=np.float32)
-    assert cache.save("m", {f"s__{n}": CachedVector(sys.argv[2], vector) for n in range(20)})
-"""
-
-
-@pytest.mark.requirement("cache:safe")
-def test_two_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -> None:
-    cache = JsonVectorCache(tmp_path / "embeddings-h.json")
-    cache.save("m", {"s__t": entry()})
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), number])
-        for number in ("1", "2")
-    ]
-    while any(writer.poll() is None for writer in writers):
-        assert cache.load("m"), "half a file was seen"
-    assert [writer.wait() for writer in writers] == [0, 0]
-    assert {entry.digest for entry in cache.load("m").values()} in ({"1"}, {"2"})
-    assert {p.suffix for p in tmp_path.iterdir()} == {".json", ".lock"}
-
-
-def test_what_is_to_be_kept_of_others_is_kept_and_the_rest_is_pruned(
-    cache: JsonVectorCache,
-) -> None:
-    cache.save("m", {"a__1": entry("1"), "a__gone": entry(), "b__1": entry("theirs")})
-    cache.save("m", {"a__1": entry("2")}, keep=lambda each: each.startswith("b__"))
-    found = {identifier: each.digest for identifier, each in cache.load("m").items()}
-    assert found == {"a__1": "2", "b__1": "theirs"}
-    cache.save("another", {"a__1": entry()}, keep=lambda _: True)
-    assert cache.load("another").keys() == {"a__1"}
-
-
 def test_the_time_of_computing_stays(cache: JsonVectorCache) -> None:
     cache.save("m", {"a__1": entry(), "a__2": entry()})
     document: dict[str, Any] = json.loads(cache.path.read_bytes())
@@ -217,25 +137,3 @@ def test_the_time_of_computing_stays(cache: JsonVectorCache) -> None:
     times = {key: each["timestamp"][:4] for key, each in embeddings.items()}
     assert times["a__1"] == "2020"
     assert times["a__2"] > "2020"
-
-
-@pytest.mark.requirement("cache:incremental")
-def test_vectors_are_found_in_the_files_of_other_sets_of_servers(tmp_path: Path) -> None:
-    """cache:incremental: those of the same model, the latest first."""
-    JsonVectorCache(tmp_path / "embeddings-one.json").save(
-        "m", {"a__1": entry("old"), "a__2": entry()}
-    )
-    JsonVectorCache(tmp_path / "embeddings-two.json").save("m", {"a__1": entry("new")})
-    JsonVectorCache(tmp_path / "embeddings-three.json").save("another", {"a__3": entry()})
-    JsonVectorCache(tmp_path / "fallback" / "embeddings-four.json").save("m", {"a__4": entry()})
-    os.utime(tmp_path / "embeddings-one.json", (1, 1))
-    found = JsonVectorCache(tmp_path / "embeddings-five.json").load_from_other_caches("m")
-    assert {identifier: each.digest for identifier, each in found.items()} == {
-        "a__1": "new",
-        "a__2": "d",
-        "a__4": "d",
-    }
-    found = JsonVectorCache(tmp_path / "fallback" / "embeddings-five.json").load_from_other_caches(
-        "m"
-    )
-    assert found.keys() == {"a__1", "a__2", "a__4"}

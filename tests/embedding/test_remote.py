@@ -22,10 +22,8 @@ from toolscript.embedding.remote import BATCH_TEXTS, Address, RemoteEncoder
 from toolscript.embedding.vector_cache import SqliteVectorCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.retrieval.base import Corpus, Query
-from toolscript.retrieval.engine import SearchEngine
-from toolscript.retrieval.profiles import search_profile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
-from toolscript.types import Document, SearchRequest
+from toolscript.types import Document
 
 KEY = "sk-very-secret"
 
@@ -319,18 +317,6 @@ def test_what_a_server_has_embedded_is_cached_like_any_other(
     assert (again.counters.documents_embedded, again.counters.documents_from_cache) == (0, 3)
     assert len(server.batches) == sent + 1  # whether it is there
     assert not again.index(corpus).rank(Query("t1")).degraded
-
-
-def test_a_whole_search_is_answered_by_it(
-    server: Server, documents: tuple[Document, ...], tmp_path: Path
-) -> None:
-    semantic = SemanticSignal(lazy(Choice(server.ollama, directory=tmp_path)), lambda: None)
-    engine = SearchEngine(search_profile(0.7, 3, 0.35), semantic=semantic)
-    engine.update(documents)
-    found = engine.search(SearchRequest(text="download a web page"))
-    assert found.hits[0].document.id == "fetch__fetch"
-    assert found.degraded == ()
-    assert not engine.search(SearchRequest(text="zxqv blorp")).hits
 
 
 def test_a_server_that_goes_away_costs_its_signal_until_it_is_back(

@@ -1,16 +1,13 @@
 """What `SqliteVectorCache` does with its files."""
 
-import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from toolscript.embedding.base import CachedVector
-from toolscript.embedding.vector_cache import FALLBACK, SqliteVectorCache
+from toolscript.embedding.vector_cache import SqliteVectorCache
 
 RANDOM = np.random.default_rng(3)
 
@@ -60,64 +57,3 @@ def test_a_file_that_is_no_database_is_empty_and_replaced(
         caplog.clear()
         assert cache.save("m", {"s__t": entry()})
         assert cache.load("m").keys() == {"s__t"}
-
-
-@pytest.mark.requirement("cache:safe")
-def test_a_directory_that_cannot_be_made_is_a_warning_and_no_failure(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    cache = SqliteVectorCache(tmp_path / "file" / "embeddings.sqlite")
-    assert cache.save("m", {"s__t": entry()}) is False
-    assert cache.load("m") == {}
-    assert "cannot be written" in caplog.text
-
-
-WRITER = """
-import sys
-from pathlib import Path
-import numpy as np
-from toolscript.embedding.base import CachedVector
-from toolscript.embedding.vector_cache import SqliteVectorCache
-cache = SqliteVectorCache(Path(sys.argv[1]))
-for turn in range(20):
-    vector = np.full(300, float(sys.argv[2]), dtype=np.float32)
-    assert cache.save("m", {f"s__{n}": CachedVector(sys.argv[2], vector) for n in range(20)})
-"""
-
-
-@pytest.mark.requirement("cache:safe")
-def test_two_processes_that_write_at_once_leave_what_one_of_them_wrote(
-    cache: SqliteVectorCache,
-) -> None:
-    cache.save("m", {"s__t": CachedVector("d", np.ones(300, np.float32))})
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(cache.path), number])
-        for number in ("1", "2")
-    ]
-    while any(writer.poll() is None for writer in writers):
-        assert len({entry.digest for entry in cache.load("m").values()}) == 1
-    assert [writer.wait() for writer in writers] == [0, 0]
-    assert {entry.digest for entry in cache.load("m").values()} in ({"1"}, {"2"})
-
-
-@pytest.mark.requirement("cache:incremental")
-def test_vectors_are_found_in_the_files_of_other_sets_of_documents(tmp_path: Path) -> None:
-    """cache:incremental: those of the same model, the newest first."""
-
-    def cache(*names: str) -> SqliteVectorCache:
-        return SqliteVectorCache(tmp_path.joinpath(*names).with_suffix(".sqlite"))
-
-    cache("one").save("m", {"a__1": entry("old"), "a__2": entry()})
-    os.utime(tmp_path / "one.sqlite", (1, 1))
-    cache("two").save("m", {"a__1": entry("new")})
-    cache("three").save("another", {"a__3": entry()})
-    cache(FALLBACK, "four").save("m", {"a__4": entry()})
-    for own in (cache("five"), cache(FALLBACK, "five")):
-        entries = own.load_from_other_caches("m")
-        assert {identifier: each.digest for identifier, each in entries.items()} == {
-            "a__1": "new",
-            "a__2": "d",
-            "a__4": "d",
-        }
-    assert cache("five").load_from_other_caches("m", {"a__2": "d"}).keys() == {"a__2"}

@@ -762,8 +762,3 @@ def test_nothing_is_asked_on_this_machine(documents: Documents) -> None:
     with pytest.raises(InputError, match="no host of the internet"):
         anyio.run(ClientDocuments(tls=tls).fetch, url)
     assert len(documents.requests) == before
-
-
-def test_the_table_is_long_enough() -> None:
-    rows = (ADDRESSES, DESCRIPTIONS, REQUESTS, FORGERIES, FORMS, EXCHANGES, HEADERS, CLAIMS, BODIES)
-    assert sum(map(len, rows)) >= 200

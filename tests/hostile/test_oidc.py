@@ -526,7 +526,3 @@ def test_no_log_has_a_secret(flow: Flow) -> None:
         text = log.read_text("utf-8")
         assert SECRET not in text
         assert "code-" not in text
-
-
-def test_the_table_is_long_enough() -> None:
-    assert len(CLAIMS) + len(MADE) + len(ANSWERS) + len(FORMS) + len(METADATA) >= 100

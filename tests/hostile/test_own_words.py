@@ -1,9 +1,6 @@
 """Words of toolscript's own are never read from a server: not in results, lists, names or tasks."""
 
-import ast
 import json
-import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ from toolscript.errors import DeniedError
 from toolscript.gateway.raw_results import RawResult, UnreadableError, as_foreign
 
 READS = {"readOnlyHint": True}
-_SOURCE = Path(__file__).parents[2] / "src" / "toolscript"
 _CALLS = {
     "call": "fs__read",
     "tool": "fs__read",
@@ -136,36 +132,3 @@ def test_b15_no_name_is_a_sentence_for_a_model(scripted: Scripted, tmp_path: Pat
         call = partial(app.app.call, f"bad__{name}", nothing, by_model=True)
         with pytest.raises(DeniedError, match="has blanks in its name, not for models"):
             app.portal.call(call)
-
-
-OWN = {
-    "gateway/upstream/http_responses.py": {"toolscript/large"},  # counts with 64 random bits
-    "surfaces/mcp/pending_elicitations.py": {"toolscript-"},  # counts with 128 random bits
-    "surfaces/mcp/resource_uris.py": {"toolscript:///", "toolscript/"},  # of OWN_ADDRESSES
-    "surfaces/mcp/skill_methods.py": {"skill://"},  # of OWN_ADDRESSES
-    "text/wire_constants.py": {"toolscript/", "toolscript:", "skill://skills/"},  # reserved
-}
-"""Each literal that marks something on the wire as toolscript's, and why no server can say it."""
-TYPES = {"complete", "input_required", "TASK", "INTERIM_RESULTS"}
-"""With what a type of result is compared: words of the protocol, which alone pass."""
-
-
-def _modules() -> Iterator[tuple[str, list[ast.AST]]]:
-    for folder in ("app", "gateway", "surfaces/mcp", "text", "types"):
-        for path in sorted((_SOURCE / folder).rglob("*.py")):
-            nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
-            yield str(path.relative_to(_SOURCE)), nodes
-
-
-def test_b1_each_comparison_with_a_word_of_our_own_is_known() -> None:
-    """A new one needs a row here, and a reason why no server's JSON can have that word."""
-    compared, marks = set[str](), dict[str, set[str]]()
-    for name, nodes in _modules():
-        for node in nodes:
-            if isinstance(node, ast.Compare) and "'resultType')" in ast.unparse(node.left):
-                compared |= {ast.unparse(each).strip("'") for each in node.comparators}
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                for found in re.findall(r"^(?:toolscript[/:-]|skill:/)[\w/]*$", node.value):
-                    marks.setdefault(name, set()).add(found)
-    assert compared <= TYPES
-    assert marks == OWN

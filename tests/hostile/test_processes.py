@@ -111,18 +111,6 @@ def test_l4_a_program_on_a_killed_gateways_port_is_asked_nothing(home: Cli) -> N
     assert home("gateway", "start", "--port", "0").returncode == 0
 
 
-def test_l4_commands_that_look_at_once_see_no_gateway_in_each_other(home: Cli) -> None:
-    """cli:others: to look for a gateway is not to be one."""
-    home.start_gateway()
-    os.kill(home.record()["pid"], signal.SIGKILL)
-    command = home.command("gateway", "status")
-    many = [
-        subprocess.Popen(command, env=home.environment(), stdout=subprocess.PIPE, text=True)
-        for _ in range(6)
-    ]
-    assert {each.communicate(timeout=60)[0] for each in many} == {"not running\n"}
-
-
 def test_l4_a_look_is_not_taken_for_a_gateway(tmp_path: Path) -> None:
     file = GatewayFile(tmp_path, "key")
     with file.lock():

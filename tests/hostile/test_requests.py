@@ -72,6 +72,10 @@ POSTS = {
     "origin",
     [
         "http://localhost:3000",
+        "http://evil.example",
+        "https://127.0.0.1.evil.example",
+        "http://[",
+        "",
         "http://127.0.0.1",
         "x://localhost",
         "tauri://localhost",

@@ -87,15 +87,6 @@ def test_m4_a_head_has_the_room_that_is_promised(url: str) -> None:
         assert made.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_m4_requests_in_advance_are_answered_one_after_the_other(url: str) -> None:
-    answers = b""
-    with connected(url) as made:
-        made.sendall((HEAD + b"\r\n") * 99 + HEAD + b"Connection: close\r\n\r\n")
-        while data := made.recv(65536):
-            answers += data
-    assert answers.count(b"HTTP/1.1 200 ") == 100
-
-
 # M5
 
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import socket
-import struct
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -159,14 +158,6 @@ def test_m6_a_session_is_its_holders_alone(tmp_path: Path) -> None:
         for made_up in ("0" * 32, session[:-1], f"{session}0", "A" * 600):
             assert mcp.ask(LIST, made_up, "ana")[0] == 404
         assert mcp.ask(LIST, session, "ana")[0] == 200
-
-
-def test_m7_a_session_ends_with_its_token(tmp_path: Path) -> None:
-    with serving(tmp_path) as mcp:
-        sessions = {holder: mcp.open(holder) for holder in ("ana", "bo")}
-        mcp.admitted.remove("ana")
-        until(lambda: mcp.ask(LIST, sessions["ana"])[0] == 404, "it is over")
-        assert mcp.ask(LIST, sessions["bo"], "bo")[0] == 200
 
 
 # M7
@@ -397,19 +388,3 @@ def _answers(stream: RawStream) -> bool:
         stream.send(INITIALIZE + b"\n")
         stream.read_until(b"serverInfo")
     return True
-
-
-def test_m6_a_stream_that_is_cut_leaves_no_traceback(cli: Cli) -> None:
-    """Whatever its session was about to say."""
-    cli.env = FUZZY
-    cli.configure()
-    url = cli.start_gateway()
-    token = create_token(cli)["token"]
-    for number in range(30):
-        stream = RawStream(url, token)
-        stream.send(INITIALIZE + b"\n" + LIST + b"\n" * (number % 3))
-        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        stream.socket.close()
-    assert _answers(RawStream(url, token))
-    assert cli("gateway", "stop").returncode == 0
-    assert "Traceback" not in "".join(log.read_text("utf-8") for log in cli.home.rglob("*.log"))

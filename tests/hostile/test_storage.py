@@ -14,7 +14,6 @@ import pytest
 
 from tests.graph.test_tool_graph import Clock, graph_of
 from tests.support import Cli, create_token, fetch, until
-from toolscript.errors import LearningError
 from toolscript.graph.counts import GraphDelta
 from toolscript.graph.graph_store import VERSION, GraphStore
 from toolscript.graph.learning import Learning
@@ -100,19 +99,6 @@ def test_h3_what_is_learned_while_the_graph_is_locked_is_written_when_the_lock_g
     assert learning.graph.stats().calls == 62  # what was there is known by now, too
     learning.close()
     assert calls(store.path.parent) == 62
-
-
-def test_h3_what_was_forgotten_while_the_graph_was_locked_does_not_come_back(
-    store: GraphStore,
-) -> None:
-    learning = Learning(store)
-    with locked(store.path):
-        learning.open()
-        with pytest.raises(LearningError):
-            learning.clear()
-    learning.record_call(SessionHistory(), "s__x", succeeded=True)
-    learning.close()
-    assert calls(store.path.parent) == 1
 
 
 FAILS = """

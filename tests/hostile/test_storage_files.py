@@ -14,10 +14,8 @@ import pytest
 
 from tests.support import Cli, Scripted, create_token, fetch, tool
 from toolscript.config.access_tokens import TokenStore
-from toolscript.embedding.loader import LazyModel
 from toolscript.errors import DataDirectoryError, TokenFileError
 from toolscript.skills.folders import AddedFolders
-from toolscript.skills.vector_pair import VectorPair
 from toolscript.storage.atomic_files import check_owner, write_atomically
 from toolscript.storage.blob_store import BlobStore
 from toolscript.types import EVERYTHING
@@ -222,18 +220,6 @@ def test_m19_a_token_that_cannot_be_revoked_is_said_with_what_to_do(cli: Cli) ->
     assert [each["id"] for each in cli.json("token", "list")["tokens"]] == [token["id"]]
 
 
-def test_m19_the_others_go_on_too(cli: Cli, scripted: Scripted) -> None:
-    cli.configure(good=scripted(tool("echo")))
-    (cli.home / "file").write_bytes(b"")
-    cli.env["TOOLSCRIPT_DATA_DIR"] = str(cli.home / "file" / "data")
-    assert cli.json("list-servers")["servers"][0]["state"] == "ready"
-    assert cli("skills", "list").returncode == 0
-    found = json.loads(cli("doctor", "--output", "json").stdout)["findings"]
-    wrong = {each["what"]: each["found"] for each in found if not each["ok"]}
-    assert list(wrong) == ["data"]
-    assert wrong["data"].endswith("cannot be written: Not a directory")
-
-
 def test_m19_what_cannot_be_kept_for_another_reason_is_said_too() -> None:
     code = (
         "import errno, logging; from toolscript.storage.atomic_files import write_failure\n"
@@ -291,21 +277,3 @@ def test_l13_without_a_descriptor_nothing_is_to_be_deleted(tmp_path: Path) -> No
     for advice in ("repair", "delete", "damaged"):
         assert advice not in ran.stdout + ran.stderr
     assert added.folders() == (tmp_path / "folder",)
-
-
-def test_l13_files_that_cannot_be_read_for_a_moment_are_not_forgotten(
-    tmp_path: Path, model: LazyModel
-) -> None:
-    store = BlobStore(tmp_path / "vector.sqlite")
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("Tea is made of water.", "utf-8")
-        assert VectorPair(tmp_path, model, store).VectorUpdate(name) == "OK"
-    pair = VectorPair(tmp_path, model, store)
-    whole = store.path.read_bytes()
-    store.path.unlink()
-    store.path.mkdir()  # what holds for root as well
-    assert pair.VectorUpdate("a.txt") == "OK"
-    store.path.rmdir()
-    store.path.write_bytes(whole)
-    found = json.loads(pair.SearchSkills("tea"))
-    assert {each["path"] for each in found} == {"a.txt", "b.txt"}

@@ -169,15 +169,6 @@ def test_h1_the_mcp_server_ends_although_its_client_goes_on(
     assert not processes(str(scripted.directory / "x"))
 
 
-def test_h1_who_may_not_see_everything_is_told_no_details(cli: Cli, scripted: Scripted) -> None:
-    cli.configure(files=scripted(READ_FILE))
-    url = cli.start_gateway()
-    token = cli("token", "create", "--server", "files").stdout.strip()
-    _, seen = fetch(url, "/health", headers={"Authorization": f"Bearer {token}"})
-    assert seen["tasks"] == {}
-    assert fetch(url, "/health")[1] == {"status": "ready"}
-
-
 class _PanicError(BaseException):
     """As a library in Rust raises it."""
 

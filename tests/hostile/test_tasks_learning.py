@@ -1,14 +1,11 @@
 """Learning goes on whatever the disk does, says when it fails, and claims only what is so."""
 
-import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, fetch, post, until
+from tests.support import until
 from toolscript.errors import LearningError
 from toolscript.graph.base import LearnedCounts
 from toolscript.graph.counts import GraphDelta
@@ -138,32 +135,3 @@ def test_m15_nobody_is_told_that_it_was_forgotten_when_it_was_not(tmp_path: Path
     store.fails = None
     learning.close()
     assert stored(tmp_path) == 0
-
-
-@contextmanager
-def locked(home: Path) -> Generator[None]:
-    """Another program holds the graph's file, as one that was suspended does."""
-    [path] = home.rglob("graph-*.sqlite")
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("begin exclusive")
-        yield
-
-
-def test_m15_the_gateway_says_that_it_could_not_clear_and_that_learning_fails(
-    cli: Cli, scripted: Scripted
-) -> None:
-    cli.configure(s=scripted(READ_FILE, SEND_MAIL))
-    url = cli.start_gateway()
-    post(url, "/tools/s__read_file", {})
-    until(lambda: list(cli.home.rglob("graph-*.sqlite")), "it is kept")
-    assert fetch(url, "/health")[1]["tasks"]["learning"] == "running"
-    with locked(cli.home):
-        done = cli("graph", "clear")
-        assert done.returncode == 1
-        assert done.stderr.startswith("toolscript: it is forgotten here, but not on the disk")
-        assert fetch(url, "/health")[1]["tasks"]["learning"].startswith("failing: ")
-    post(url, "/tools/s__send_mail", {})
-    until(lambda: fetch(url, "/health")[1]["tasks"]["learning"] == "running", "it goes on")
-    assert fetch(url, "/graph")[1]["stats"]["calls"] == 1
-    done = cli("graph", "clear")
-    assert done.returncode == 0

@@ -1,11 +1,9 @@
 """H4: a configuration that somebody else wrote starts nothing, and learns nothing."""
 
-import contextlib
 import json
 import os
 import pty
 import subprocess
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -290,33 +288,6 @@ def test_h4_a_pipe_in_the_files_place_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(file)
     with pytest.raises(ConfigError):
         TrustStore(tmp_path / "data").read(file)
-
-
-def test_h4_a_file_that_is_swapped_is_used_as_it_was_checked(tmp_path: Path) -> None:
-    """By a rename, by a link, or in place, between any two steps of the check."""
-    file, load = _config(tmp_path)
-    good, evil = file.read_text("utf-8"), '{"mcpServers": {"evil": {"command": "x"}}}'
-    over, seen = threading.Event(), set[str]()
-
-    def swap() -> None:
-        (tmp_path / "evil").write_text(evil, "utf-8")
-        while not over.is_set():
-            for content in (evil, good):
-                (tmp_path / "new").write_text(content, "utf-8")
-                (tmp_path / "new").replace(file)
-                (tmp_path / "link").symlink_to(tmp_path / "evil")
-                (tmp_path / "link").replace(file)
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        for _ in range(1000):
-            with contextlib.suppress(ConfigError):
-                seen |= {spec.name for spec in load().servers}
-    finally:
-        over.set()
-        thread.join()
-    assert seen <= {"a"}
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,10 @@
 import asyncio
 import json
 import logging
-from typing import Any, Literal
+from typing import Any
 
 import anyio
-import httpx2
 import pytest
-from mcp.client import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch
 from toolscript.surfaces.server.audit_log import Refusals
@@ -74,22 +71,6 @@ def test_l14_each_call_leaves_a_line_with_who_and_what(gateway: Gateway, cli: Cl
         ("owner", ONE, "ok"),
     ]
     assert ARGUMENT not in gateway.log()
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_l14_so_does_one_of_an_mcp_session(
-    gateway: Gateway, mode: Literal["auto", "legacy"]
-) -> None:
-    async def call(name: str) -> None:
-        headers = {"Authorization": f"Bearer {gateway.tokens[name]}"}
-        async with httpx2.AsyncClient(headers=headers) as sends:
-            server = streamable_http_client(gateway.url + "/mcp", http_client=sends)
-            async with Client(server, mode=mode) as client:
-                await client.call_tool("call_destructive_tool", {"tool": ONE, "arguments": {}})
-
-    anyio.run(call, "one")
-    anyio.run(call, "all")
-    assert gateway.calls() == [(gateway.ids[name], ONE, "ok") for name in ("one", "all")]
 
 
 def test_l14_wrong_tokens_are_told_of_once_a_minute(cli: Cli, scripted: Scripted) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,13 +68,6 @@ def test_the_seeds_examples(index: VectorPair) -> None:
     assert 0.5 <= top_result["score"] <= 1
 
 
-def test_each_question_finds_its_file_first(index: VectorPair) -> None:
-    index.VectorUpdate(MATH)
-    index.VectorUpdate(STRINGS)
-    assert next(iter(found(index, "the arithmetic mean of a list"))) == MATH
-    assert next(iter(found(index, "put strings together with a separator"))) == STRINGS
-
-
 @pytest.mark.requirement("skills:search")
 def test_the_score_is_the_raw_cosine_of_the_best_passage(
     index: VectorPair, sandbox: Path, encoder: Encoder
@@ -127,25 +119,12 @@ def test_an_update_replaces_what_was_known(index: VectorPair, sandbox: Path) -> 
     ("path", "told"),
     [
         ("/etc/passwd", "VectorUpdate path error: '/etc/passwd' is absolute"),
-        ("../x.md", "VectorUpdate path error: '../x.md' contains '..'"),
-        ("a\0b", "VectorUpdate path error: 'ab' contains a NUL character"),
-        ("", "VectorUpdate path error: the path is empty"),
         ("none.md", "VectorUpdate read error: 'none.md' does not exist"),
-        ("library", "VectorUpdate read error: 'library' is a folder"),
-        ("link.md", "VectorUpdate read error: 'link.md' is a symbolic link"),
-        ("pipe", "VectorUpdate read error: 'pipe' is a FIFO"),
-        ("large", "VectorUpdate read error: 'large' has 1073741824 bytes"),
-        ("binary", "VectorUpdate read error: 'binary' is binary"),
     ],
 )
 def test_a_failed_update_is_told_and_changes_nothing(
-    index: VectorPair, sandbox: Path, path: str, told: str
+    index: VectorPair, path: str, told: str
 ) -> None:
-    (sandbox / "link.md").symlink_to("/etc/passwd")
-    os.mkfifo(sandbox / "pipe")
-    (sandbox / "binary").write_bytes(b"\0")
-    with (sandbox / "large").open("wb") as file:
-        file.truncate(1024**3)
     index.VectorUpdate(MATH)
     before = index.SearchSkills("How do I add two numbers?")
     assert index.VectorUpdate(path).startswith(told)
@@ -209,15 +188,6 @@ def test_another_process_finds_what_was_updated(sandbox: Path, model: LazyModel)
     assert reader.SearchSkills("How do I add two numbers?") == "[]"
     writer.VectorUpdate(MATH)
     assert list(found(reader, "How do I add two numbers?")) == [MATH]
-    (sandbox / MATH).unlink()
-    assert list(found(kept(sandbox, model), "How do I add two numbers?")) == [MATH]
-
-
-@pytest.mark.requirement("skills:update")
-def test_another_models_vectors_are_made_again(sandbox: Path, model: LazyModel) -> None:
-    """skills:update: from the text that was updated, whatever the file says now."""
-    other = LazyModel(lambda: Loaded(WordEncoder()))
-    assert kept(sandbox, other).VectorUpdate(MATH) == "OK"
     (sandbox / MATH).unlink()
     assert list(found(kept(sandbox, model), "How do I add two numbers?")) == [MATH]
 

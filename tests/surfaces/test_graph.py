@@ -328,27 +328,6 @@ def test_a_token_sees_its_part_and_changes_nothing(place: Cli) -> None:
         assert fetch(url, path, method="POST", headers=sent, body=body)[0] == 403
 
 
-@pytest.mark.parametrize("limit", [("--server", "*notes*"), ("--permission", "mail__*=deny")])
-def test_a_limited_token_teaches_nobody(place: Cli, limit: tuple[str, str]) -> None:
-    """However often it searches, and calls what it has found."""
-    url = place.start_gateway()
-    made = create_token(place, *limit)
-    bearer = {"Authorization": f"Bearer {made['token']}", **SESSION}
-    whole = {"Authorization": f"Bearer {create_token(place)['token']}", **SESSION}
-
-    def use(headers: dict[str, str]) -> float:
-        for _ in range(5):
-            for name in IDS[:2]:
-                path = f"/tools/{name}"
-                sent = {**headers, "Content-Type": "application/json"}
-                assert fetch(url, path, method="POST", headers=sent, body=b"{}")[0] == 200
-        return fetch(url, "/graph", headers=whole)[1]["stats"]["edges"]
-
-    assert use(bearer) == 0
-    use(whole)
-    until(lambda: fetch(url, "/graph", headers=whole)[1]["stats"]["edges"], "others do")
-
-
 @pytest.mark.parametrize(
     ("path", "said"),
     [

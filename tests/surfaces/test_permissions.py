@@ -3,14 +3,11 @@
 The expected outcome is computed from the words of the documentation, not from the code: the
 strictest of what the configuration, the profile and the token say; without any rule, a
 destructive tool is asked about where the caller can be asked.
-
-Of what decides, only tokens and answers are stored. So on a database each door is visited by the
-callers whose tokens decide something, instead of by all.
 """
 
 import itertools
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +25,6 @@ from tests.support import (
     Scripted,
     create_token,
     fetch,
-    in_database,
     tool,
     until,
 )
@@ -142,16 +138,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
 
 
 @pytest.fixture(scope="module")
-def shared_place(
-    tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]
-) -> Generator[Place]:
-    """The same, with everything that is stored in a database."""
-    home, storage = tmp_path_factory.mktemp("shared"), in_database(new_database())
-    with serving(home, 0.1, ["none"], storage) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def asking_place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
     """Where every question is answered."""
     with serving(tmp_path_factory.mktemp("asking"), PATIENCE_S, ["none"]) as made:
@@ -206,14 +192,6 @@ def test_who_cannot_be_asked(
     place: Place, door: str, profile: str, token: str | None, tmp_path: Path
 ) -> None:
     check_outcomes(place, door, profile, token, tmp_path)
-
-
-@pytest.mark.parametrize("token", ["allow", "ask"])
-@pytest.mark.parametrize("door", DOORS)
-def test_who_cannot_be_asked_with_a_database(
-    shared_place: Place, door: str, token: str, tmp_path: Path
-) -> None:
-    check_outcomes(shared_place, door, "none", token, tmp_path)
 
 
 def check_outcomes(place: Place, door: str, profile: str, token: str | None, folder: Path) -> None:

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.clients.driver import LISTENING
 from tests.deploy.shipped import balancer
-from tests.postgres_server import PostgresServer, content_of
+from tests.postgres_server import PostgresServer
 from tests.support import (
     FUZZY,
     PATIENCE_S,
@@ -146,36 +146,6 @@ def test_each_server_is_listed_by_one_gateway_and_known_to_both(gateways: Gatewa
         assert len(gateways.noted(f"{name}.calls")) == 2
 
 
-def test_a_server_of_a_new_configuration_is_listed_once_too(gateways: Gateways) -> None:
-    gateways.configure(first=gateways.server("first"))
-    one, two = gateways.start(), gateways.start()
-    names = [f"files{n}" for n in range(6)]
-    gateways.configure(**{name: gateways.server(name) for name in names})
-    for each in (one, two):
-        until(lambda each=each: set(each.servers()) == set(names), "the servers are taken over")
-        until(
-            lambda each=each: {s["state"] for s in each.servers().values()} <= {"ready", "resting"},
-            "all are listed",
-        )
-    for name in names:
-        assert len(gateways.noted(f"{name}.starts")) == 1
-
-
-def test_of_a_gateway_that_is_killed_the_other_takes_the_servers_over(gateways: Gateways) -> None:
-    names = [f"files{n}" for n in range(6)]
-    eager = {name: gateways.server(name) | {"start": "eager"} for name in names}
-    gateways.configure(**eager)
-    one = gateways.start()
-    until(lambda: all(gateways.noted(f"{name}.starts") for name in names), "one runs them")
-    two = gateways.start()
-    kill(one)
-    until(
-        lambda: all(len(gateways.noted(f"{name}.starts")) == 2 for name in names),
-        "the other runs them",
-    )
-    assert two.call("files0__write_file")[0] == 200
-
-
 def test_what_is_approved_at_one_gateway_can_be_called_at_both(gateways: Gateways) -> None:
     tools = gateways.home / "tools.json"
     tools.write_text(json.dumps([WRITE]), "utf-8")
@@ -297,40 +267,26 @@ def test_a_gateway_that_is_asked_to_end_serves_the_others_until_then(gateways: G
     assert until(lambda: answered(other), "the other one runs it") != first
 
 
-def test_what_is_approved_while_no_gateway_runs_can_be_called(gateways: Gateways) -> None:
-    tools = gateways.home / "tools.json"
-    tools.write_text(json.dumps([WRITE]), "utf-8")
-    gateways.configure(files=gateways.server("files", tools_file=str(tools)))
-    one = gateways.start()
-    assert one.call("files__write_file")[0] == 200
-    tools.write_text(json.dumps([WRITE | {"description": "Write whatever it likes"}]), "utf-8")
-    until(lambda: one.servers()["files"]["held"] == 1, "it is held")
-    until(lambda: b"whatever it likes" in content_of(gateways.url, "record"), "that is stored")
-    assert one.cli("gateway", "stop").returncode == 0
-    approved = one.cli("review", "files__write_file", "--approve")
-    assert approved.returncode == 0, approved.stderr
-    starts = gateways.noted("files.starts")
-    two = gateways.start()
-    until(lambda: two.servers()["files"]["held"] == 0, "it has seen that")
-    assert gateways.noted("files.starts") == starts, "without asking the server"
-    assert two.call("files__write_file")[0] == 200
-
-
-def test_a_revoked_token_is_refused_by_both(gateways: Gateways) -> None:
+def test_behind_a_pooler_gateways_share_tokens_and_hear_of_changes(
+    gateways: Gateways, pooler_port: int, postgres: PostgresServer
+) -> None:
+    gateways.env["TOOLSCRIPT_DATABASE"] = gateways.url.replace(
+        f":{postgres.port}/", f":{pooler_port}/"
+    )
     gateways.configure(files=gateways.server("files"))
     one, two = gateways.start(), gateways.start()
-    secret = one.cli("token", "create").stdout.strip()
-    bearer = {"Authorization": f"Bearer {secret}"}
+    made = one.cli.json("token", "create")
 
-    def statuses() -> set[int]:
-        return {fetch(each.url, "/servers", headers=bearer)[0] for each in (one, two)}
+    def status(gateway: Gateway) -> int:
+        return fetch(gateway.url, "/servers", headers=bearer(made["token"]))[0]
 
     for each in (one, two):
         until(lambda each=each: fetch(each.url, "/servers")[0] == 401, "it asks for a token")
-    assert statuses() == {200}
-    [listed] = one.cli.json("token", "list")["tokens"]
-    assert two.cli("token", "revoke", listed["id"]).returncode == 0
-    until(lambda: statuses() == {401}, "both refuse it")
+        assert status(each) == 200
+    assert len(gateways.noted("files.starts")) == 1, "the other one has adopted its entry"
+    assert two.cli("token", "revoke", made["id"]).returncode == 0
+    for each in (one, two):
+        until(lambda each=each: status(each) == 401, "it is refused")
 
 
 def test_while_the_database_is_away_searches_and_calls_go_on(

@@ -1,8 +1,6 @@
 """Requests have ids, lines in the log, and time to end: http:others."""
 
 import json
-import subprocess
-import threading
 from typing import Any
 
 import pytest
@@ -40,53 +38,6 @@ def test_a_request_has_an_id_and_a_line_without_its_secrets(logging: Cli) -> Non
     assert nowhere["status"] == 404
     assert len(nowhere["request"]) == 16
     assert "hunter2" not in json.dumps(found)
-
-
-def test_what_is_under_way_ends_before_the_gateway(cli: Cli, scripted: Scripted) -> None:
-    """http:others: a call that runs when it is told to stop is answered; another is refused."""
-    cli.env = FUZZY | {"TOOLSCRIPT_LOG_LEVEL": "debug"}
-    release = scripted.directory / "release"
-    waits = f'while [ ! -e \'{release}\' ]; do sleep 0.02; done; exec "$0" "$@"'
-    late = scripted(READ_FILE)
-    late = {"command": "/bin/sh", "args": ["-c", waits, late["command"], *late["args"]]}
-    cli.configure(late=late)
-    command = cli.command("gateway", "start", "--open", "--foreground", "--port", "0")
-    answers: list[tuple[int, Any]] = []
-
-    def call(url: str) -> None:
-        headers = {"Content-Type": "application/json"}
-        answers.append(
-            fetch(url, "/tools/late__read_file", method="POST", headers=headers, body=b"{}")
-        )
-
-    with subprocess.Popen(
-        command, env=cli.environment(), cwd=cli.home, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            until(lambda: cli.records, "the gateway has left its record")
-            url = cli.record()["url"]
-            until(lambda: reachable(url), "it answers")
-            calling = threading.Thread(target=call, args=(url,))
-            calling.start()
-            assert process.stderr
-            assert any("POST /tools/late__read_file: begun" in line for line in process.stderr)
-            process.terminate()
-            assert any("stopping when 1 requests have ended" in line for line in process.stderr)
-            status, value = fetch(url, "/tools")
-            assert (status, value["type"]) == (503, "NotReadyError")
-            release.touch()
-            calling.join(30)
-            assert [status for status, _ in answers] == [200], answers
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
-
-
-def reachable(url: str) -> bool:
-    try:
-        return fetch(url, "/health")[0] == 200
-    except OSError:
-        return False
 
 
 @pytest.mark.requirement("http:oauth")

@@ -1,9 +1,7 @@
 """The HTTP surface, knocked at over sockets: a gateway process with two scripted servers."""
 
-import contextlib
 import gzip
 import json
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support import FUZZY, PATIENCE_S, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool, until
+from tests.support import FUZZY, READ_FILE, SEND_MAIL, Cli, Scripted, fetch, tool, until
 
 BAD_NAME = tool("evil\x1b[31m", "x")
 
@@ -148,51 +146,6 @@ def test_odd_targets(gateway: Gateway, target: str) -> None:
     assert fetch(gateway.url, target)[0] in {200, 404}
 
 
-@pytest.mark.requirement("search:limits", "http:search")
-def test_a_query_of_a_megabyte(gateway: Gateway) -> None:
-    """http:search, search:limits: one plain refusal, and the gateway goes on."""
-    status, body = raw(gateway.url, b"GET /search?q=" + b"x" * 1_000_000 + b" HTTP/1.1\r\n")
-    assert status in {400, 414, 431}
-    assert b"Traceback" not in body
-    assert gateway.get("/health")["status"] == "ready"
-
-
-@pytest.mark.requirement("http:search")
-@pytest.mark.parametrize(
-    "request_line",
-    [
-        b"\x16\x03\x01\x02\x00",
-        b"GET\r\n",
-        b"GET /search HTTP/9.9\r\n",
-        b"\r\n\r\n\r\n\r\n",
-        b"\xff" * 99,
-    ],
-    ids=["tls", "short", "version", "blank", "bytes"],
-)
-def test_what_is_not_http(gateway: Gateway, request_line: bytes) -> None:
-    """http:search: the gateway goes on."""
-    status, body = raw(gateway.url, request_line)
-    assert status in {0, 400, 404, 505}
-    assert b"Traceback" not in body
-    assert gateway.get("/health")["status"] == "ready"
-
-
-def raw(url: str, request_line: bytes) -> tuple[int, bytes]:
-    """Send bytes and read to the end: the status (0: none) and all that came back."""
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), PATIENCE_S) as connection:
-        received = b""
-        with contextlib.suppress(OSError):  # it may hang up before it has read everything
-            head = request_line + b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
-            connection.sendall(head)
-            connection.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(ConnectionResetError):
-            while data := connection.recv(65536):
-                received += data
-    words = received.split(None, 2)
-    return (int(words[1]) if len(words) > 1 else 0), received
-
-
 # The other paths
 
 
@@ -283,20 +236,6 @@ def test_a_foreign_host_is_refused(gateway: Gateway, host: str) -> None:
     """http:others: no web page reaches the gateway by way of a name of its own."""
     answer = fetch(gateway.url, "/health", headers={"Host": host})
     assert answer == (400, "Invalid host header")
-
-
-@pytest.mark.parametrize(
-    "origin",
-    ["http://evil.example", "https://127.0.0.1.evil.example", "null", "", "http://[", "x://"],
-)
-def test_a_foreign_page_is_refused(gateway: Gateway, origin: str) -> None:
-    """http:others: no web page makes the browser ask in its place."""
-    status, value = fetch(gateway.url, "/health", headers={"Origin": origin})
-    assert (status, value["error"]) == (403, f"a page of '{origin}' may not ask this gateway")
-
-
-def test_a_page_of_the_gateway_itself_is_not_refused(gateway: Gateway) -> None:
-    assert fetch(gateway.url, "/health", headers={"Origin": gateway.url})[0] == 200
 
 
 @pytest.mark.requirement("http:others")

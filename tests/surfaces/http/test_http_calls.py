@@ -3,7 +3,6 @@
 import http.client
 import json
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -99,17 +98,6 @@ def test_what_is_no_json(url: str, body: bytes) -> None:
     assert len(answer["error"]) < 300
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_what_any_page_may_send_is_refused(url: str, home: Path, kind: str) -> None:
-    """A page in a browser can post such content to this machine without being asked."""
-    before = (home / "calls").read_text("utf-8") if (home / "calls").exists() else ""
-    headers = {"Content-Type": kind}
-    status, answer = fetch(url, "/tools/s__echo", method="POST", headers=headers, body=b"{}")
-    assert (status, answer["type"]) == (400, "InputError")
-    after = (home / "calls").read_text("utf-8") if (home / "calls").exists() else ""
-    assert after == before
-
-
 def test_a_body_that_is_too_long(url: str) -> None:
     headers = {"Content-Type": "application/json"}
     body = b'{"a": "' + b"x" * 5_000_000 + b'"}'
@@ -129,15 +117,6 @@ def test_hanging_up_cancels_the_call(url: str, home: Path) -> None:
     until(lambda: '"hang"' in (home / "calls").read_text("utf-8"), "the call has arrived")
     connection.close()
     until((home / "cancels").exists, "the server is told that it is cancelled")
-
-
-def test_many_calls_at_once(url: str) -> None:
-    def ask(n: int) -> bool:
-        _, answer = post(url, "/tools/s__echo", {"n": n})
-        return json.loads(answer["content"][0]["text"])["arguments"] == {"n": n}
-
-    with ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(ask, range(100)))
 
 
 @pytest.mark.requirement("http:others")

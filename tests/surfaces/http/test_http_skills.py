@@ -1,7 +1,5 @@
 """Skills over HTTP: a gateway process, asked over sockets."""
 
-import json
-import os
 from collections.abc import Generator
 from typing import Any
 
@@ -12,12 +10,6 @@ from tests.support import NO_HUB, Cli, fetch, post
 from toolscript.skills.folders import OWN
 
 NAMES = ["kitchen/bread.md", "notes.txt", "pdf-forms", "toolscript"]
-PROFILES = {
-    "one": {"skills__pdf-*": "deny"},
-    "unread": {"read": "deny"},
-    "reader": {"*": "deny", "read": "allow"},
-    "ask": {"skills__*": "ask"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +19,8 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 
 @pytest.fixture(scope="module")
 def url(cli: Cli) -> Generator[str]:
-    profiles = {name: {"permissions": rules} for name, rules in PROFILES.items()}
-    (cli.home / ".toolscript.json").write_text(
-        json.dumps({"mcpServers": {}, "profiles": profiles}), "utf-8"
-    )
+    cli.configure()
     folder = put(cli.home / ".agents" / "skills")
-    (folder / "pdf" / "pipe.md").parent.mkdir(exist_ok=True)
-    os.mkfifo(folder / "pdf" / "pipe.md")
     (folder / "pdf" / "link.md").symlink_to("/etc/passwd")
     with serving(cli) as url:
         yield url
@@ -81,40 +68,13 @@ def test_a_skill_is_read(url: str) -> None:
     assert other["text"] == "Text, check box, radio button, signature."
 
 
-@pytest.mark.parametrize(
-    ("profile", "names"),
-    [
-        ("one", ["kitchen/bread.md", "notes.txt", "toolscript"]),
-        ("unread", []),
-        ("reader", NAMES),
-        ("ask", NAMES),
-    ],
-)
-def test_rules_deny_reading_skills(url: str, profile: str, names: list[str]) -> None:
-    def ask(path: str, **parameters: object) -> tuple[int, Any]:
-        return fetch(url, path, parameters, headers={"Toolscript-Profile": profile})
-
-    assert [each["name"] for each in ask("/skills")[1]["skills"]] == names
-    for path in ("/skills/search", "/search"):
-        status, answer = ask(path, q="fill in the fields of a form", skills="true", threshold=0)
-        found = {each["name"] for each in answer["results"]} if status == 200 else set[str]()
-        assert found <= {*names}
-        assert bool(found) == bool(names)
-    for name in ("pdf-forms", "notes.txt"):
-        assert ask("/skills/read", name=name)[0] == (200 if name in names else 404)
-
-
 @pytest.mark.requirement("skills:folders")
 @pytest.mark.parametrize(
     ("name", "file", "status", "told"),
     [
         ("pdf-form", "", 404, "no skill is called 'pdf-form'; the nearest are: pdf-forms"),
-        ("", "", 404, "no skill is called ''"),
         ("pdf-forms", "../../../.toolscript.json", 400, "contains '..'"),
-        ("pdf-forms", "/etc/passwd", 400, "is absolute"),
         ("pdf-forms", "link.md", 400, "is a symbolic link"),
-        ("pdf-forms", "pipe.md", 400, "is a FIFO"),
-        ("pdf-forms", "none.md", 400, "does not exist"),
         ("notes.txt", "pdf/SKILL.md", 400, "is a single file"),
     ],
 )
@@ -122,22 +82,6 @@ def test_what_cannot_be_read(url: str, name: str, file: str, status: int, told: 
     """skills:folders: nothing outside a skill's own folder."""
     answered, value = fetch(url, "/skills/read", {"name": name, "file": file})
     assert answered == status
-    assert told in value["error"]
-
-
-@pytest.mark.parametrize(
-    ("path", "parameters", "told"),
-    [
-        ("/skills/search", {}, "the parameter q is missing"),
-        ("/skills/search", {"q": " "}, "the query is empty"),
-        ("/skills/search", {"q": "x", "limit": 0}, "limit is 0"),
-        ("/skills/search", {"q": "x", "threshold": 2}, "threshold is 2"),
-        ("/search", {"q": "x", "skills": "perhaps"}, "skills is 'perhaps'; expected true or false"),
-    ],
-)
-def test_bad_parameters(url: str, path: str, parameters: dict[str, object], told: str) -> None:
-    status, value = fetch(url, path, parameters)
-    assert status == 400
     assert told in value["error"]
 
 

@@ -43,27 +43,6 @@ def ask(cli: Cli, path: str, token: str | None = None) -> tuple[int, Any]:
     return fetch(cli.record()["url"], path, headers=headers)
 
 
-def test_without_a_token_this_machine_is_let_in(guarded: Cli) -> None:
-    assert [ask(guarded, path)[0] for path in PATHS] == [200] * 4
-    assert "unless it was started with --open" in guarded("token", "list").stdout
-    assert "every user and program of this machine" in guarded("doctor").stdout
-
-
-def test_a_gateway_that_is_not_open_asks_for_a_token_and_says_so(cli: Cli) -> None:
-    cli.configure()
-    done = cli("gateway", "start", "--port", "0")
-    assert not done.stderr
-    status, answer = fetch(cli.record()["url"], "/tools")
-    assert status == 401
-    assert "start it with: toolscript gateway start --open" in answer["error"]
-    assert cli("list-servers").returncode == 0
-    assert "a gateway answers only your own commands" in cli("doctor").stdout
-    assert cli("gateway", "stop").returncode == 0
-    done = cli("gateway", "start", "--port", "0", "--open")
-    assert "open: every user and program of this machine may search and call" in done.stderr
-    assert fetch(cli.record()["url"], "/tools")[0] == 200
-
-
 def test_a_browser_is_sent_to_the_page(guarded: Cli) -> None:
     """With and without a token; programs are told the paths that are."""
     url, token = guarded.record()["url"], made(guarded)
@@ -121,22 +100,6 @@ def test_only_who_may_see_all_is_told_what_servers_use(guarded: Cli) -> None:
         assert server["cpuSeconds"] >= 0
     for server in ask(guarded, "/servers", whole)[1]["servers"]:
         assert not fields & set(server), "nothing is measured that nobody asked for"
-
-
-@pytest.mark.requirement("http:others")
-def test_a_token_of_one_server_calls_nothing_else(guarded: Cli) -> None:
-    """http:others: what may not be called is as unknown as what is not there."""
-    token, url = made(guarded, "--server", "files"), guarded.record()["url"]
-
-    def call(tool: str, token: str) -> tuple[int, Any]:
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        return fetch(url, f"/tools/{tool}", method="POST", headers=headers, body=b"{}")
-
-    assert call("files__read_file", token)[0] == 200
-    status, value = call("mail__send_mail", token)
-    assert (status, value["type"]) == (404, "UnknownNameError")
-    assert "mail" not in value["error"].partition(";")[2]
-    assert call("files__read_file", "ts_wrong")[0] == 401
 
 
 @pytest.mark.parametrize("path", ["/message", "/mcp", "/mcp/two-phase", "/mcp/all"])

@@ -91,16 +91,6 @@ def test_the_address_of_a_profile_limits_the_token(flow: Flow) -> None:
 
 
 @pytest.mark.requirement("http:oauth")
-def test_such_a_token_decides_nothing(flow: Flow) -> None:
-    """Whatever the owner allows: its bearer lets in no other client, and revokes no token."""
-    token = flow.exchange(flow.code())[1]["access_token"]
-    bearer = {"Authorization": f"Bearer {token}"}
-    shown = fetch(flow.url, "/ui/authorize?response_type=code", headers=bearer)
-    assert shown[0] == 403, shown
-    assert fetch(flow.url, "/ui/access.json", headers=bearer)[0] == 403
-
-
-@pytest.mark.requirement("http:oauth")
 def test_a_refusal_is_told_to_the_client(flow: Flow) -> None:
     before = len(flow.tokens())
     answer = led(flow.decide(flow.held(), answer="deny"))

@@ -71,20 +71,6 @@ def test_consent_becomes_a_token_with_the_account_and_the_profile(
 
 
 @pytest.mark.requirement("http:oidc")
-def test_a_person_may_refuse(flow: Flow, provider: Provider) -> None:
-    browser = visit(flow, provider)
-    answer = led(browser.decide(browser.question(), answer="deny"))
-    assert answer == {"error": "access_denied", "state": "s1", "iss": flow.url}
-
-
-@pytest.mark.requirement("http:oidc")
-def test_somebody_without_a_group_is_told_so(flow: Flow, provider: Provider) -> None:
-    answer = visit(flow, provider).begin().log_in("eve")
-    assert answer.status == 403
-    assert "id-of-eve is in no group that may use this; ask the owner" in answer.page.text
-
-
-@pytest.mark.requirement("http:oidc")
 def test_the_address_of_a_profile_leaves_only_that(flow: Flow, provider: Provider) -> None:
     browser = visit(flow, provider).begin(resource=f"{flow.url}/mcp/p/mailer")
     options = browser.log_in("otto").page.one("select", name="profile").all("option")
@@ -161,10 +147,3 @@ def test_a_project_names_no_issuer(cli: Cli, provider: Provider) -> None:
     assert found.issuer is None
     [line] = found.key_problems
     assert "issuer counts in your own file alone" in line
-
-
-@pytest.mark.requirement("http:oidc")
-def test_a_stranger_is_told_to_log_in(flow: Flow) -> None:
-    status, answer = fetch(flow.url, "/tools")
-    assert status == 401
-    assert answer["error"].endswith(", or log in by OAuth if your client can")

@@ -167,26 +167,6 @@ def test_a_pair_that_cannot_be_used(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("http:tls")
-def test_a_gateway_says_in_one_line_why_it_does_not_start(cli: Cli) -> None:
-    cli.configure()
-    done = cli("gateway", "start", "--tls-cert", "none.pem")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "toolscript: --tls-cert and --tls-key need each other; give the files of both\n"
-    )
-
-
-@pytest.mark.requirement("http:tls")
-def test_a_public_address_without_tls_does_not_fit(cli: Cli, tmp_path: Path) -> None:
-    cli.configure()
-    pair = make_pair(tmp_path, "gateway", "localhost")
-    files = ("--tls-cert", str(pair.file), "--tls-key", str(pair.key))
-    env = {"TOOLSCRIPT_PUBLIC_URL": "http://localhost:7337"}
-    done = cli("gateway", "start", "--port", "0", *files, env=env)
-    assert "TOOLSCRIPT_PUBLIC_URL is not an address that begins with https" in done.stderr
-
-
-@pytest.mark.requirement("http:tls")
 def test_the_gateways_own_certificate_is_the_first(tmp_path: Path) -> None:
     pair, chain = make_pair(tmp_path, "gateway"), tmp_path / "chain.pem"
     chain.write_bytes(pair.file.read_bytes() + make_pair(tmp_path, "issuer").file.read_bytes())

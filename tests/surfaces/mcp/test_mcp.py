@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import urllib.request
@@ -228,35 +227,6 @@ def test_search_tools_answers_as_the_seed_has_it(url: str, mode: Mode) -> None:
     talk(f"{url}/mcp/search", work, mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_model_reads_a_line_for_each_tool(url: str, mode: Mode) -> None:
-    """And reads it once: there is no structured content."""
-
-    async def read(client: Client, query: str, **more: Any) -> list[str]:
-        result = await client.call_tool("search_tools", {"query": query, **more})
-        [block] = result.content
-        assert isinstance(block, types.TextContent)
-        assert result.structured_content is None
-        return block.text.splitlines()
-
-    async def work(client: Client) -> None:
-        verdict, first, *others = await read(client, "add")
-        assert verdict == "fit: good"
-        assert first == "mail__add 1.00 (a: number, b: number) [call_tool] Add two numbers"
-        scores = [float(line.split()[1]) for line in others if "_tool]" in line]
-        assert scores == sorted(scores, reverse=True)
-        verdict, *others = await read(client, "zxqv blorp")
-        assert verdict.startswith("fit: none. No tool here surely does that.")
-        assert verdict.endswith(" Nearest:")
-        assert [line.split()[1] for line in others if "_tool]" in line] == [".00"] * 8
-        assert (
-            len([line for line in await read(client, "read file", limit=1) if "_tool]" in line])
-            == 1
-        )
-
-    talk(f"{url}/mcp/search", work, mode)
-
-
 @pytest.mark.requirement("mcp:search_tools")
 def test_what_was_found_is_described_and_called(url: str) -> None:
     """mcp:search_tools: by the id that the search gives, its own id, or its exposed name."""
@@ -391,43 +361,6 @@ def test_a_result_is_passed_on_unchanged(url: str, mode: Mode) -> None:
     talk(f"{url}/mcp/all", work, mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_long_result_is_shortened_and_read_on(
-    scripted: Scripted, tmp_path: Path, mode: Mode
-) -> None:
-    """Its handle is the session's; a client of the newest protocol is its holder's."""
-    rows = [{"id": number, "name": f"row {number}"} for number in range(700)]
-    whole = {
-        "content": [{"type": "text", "text": json.dumps(rows)}],
-        "structuredContent": {"rows": rows},
-    }
-    server = scripted(tool("rows"), tool("few"), results={"rows": whole, "few": whole})
-    server["resultLimit"] = {"f*": 5000, "*": 20_000}
-
-    async def work(client: Client) -> None:
-        async def call(name: str, **arguments: Any) -> str:
-            result = await client.call_tool(name, arguments)
-            assert result.structured_content is None
-            [block] = result.content
-            assert isinstance(block, types.TextContent)
-            return block.text
-
-        text = await call("call_destructive_tool", tool="many__rows")
-        assert "too long to be shown whole: " in text
-        assert 4000 < len(text) < 6000
-        assert len(await call("call_destructive_tool", tool="many__few")) < 2000
-        [handle] = re.findall(r"read_result with handle '(\w+)'", text)
-        rest = {"handle": handle, "query": "[699]"}
-        assert await call("read_result", **rest) == '{"id":699,"name":"row 699"}'
-        assert "arguments" not in await call("read_result", handle=handle, lines=61)
-        async with Client(f"{address}/mcp", mode=mode) as other:
-            elsewhere = await other.call_tool("read_result", rest)
-        assert elsewhere.is_error == (mode == "legacy")
-
-    with gateway(tmp_path, many=server) as address:
-        talk(f"{address}/mcp", work, mode)
-
-
 def test_a_servers_refusal_is_passed_on_after_its_name(url: str) -> None:
     async def work(client: Client) -> None:
         with pytest.raises(MCPError) as refused:
@@ -524,74 +457,6 @@ def test_a_client_that_ignores_changes_can_call_at_once(url: str) -> None:
 
 
 # Changes
-
-
-@pytest.mark.requirement("mcp:transports")
-def test_a_change_of_an_upstream_is_told(scripted: Scripted, tmp_path: Path) -> None:
-    """mcp:transports, upstream:live: in both eras, as each hears of changes."""
-    listed = tmp_path / "tools.json"
-    listed.write_text(json.dumps([READ_FILE]), "utf-8")
-    with gateway(tmp_path, files=scripted(tools_file=str(listed))) as url:
-        for mode, path, added in (("legacy", "/mcp/all", "one"), ("auto", "/mcp/all", "two")):
-            told = anyio.Event()
-
-            async def handler(message: Any, told: anyio.Event = told) -> None:
-                if isinstance(message, types.ToolListChangedNotification):
-                    told.set()
-
-            async def work(
-                client: Client, mode: str = mode, told: anyio.Event = told, added: str = added
-            ) -> None:
-                await client.list_tools()
-                now = [*json.loads(listed.read_text("utf-8")), tool(added)]
-                if mode == "legacy":
-                    listed.write_text(json.dumps(now), "utf-8")
-                    await told.wait()
-                    assert f"files__{added}" in await names(client)
-                    return
-                async with client.listen(tools_list_changed=True) as events:
-                    listed.write_text(json.dumps(now), "utf-8")
-                    async for _ in events:
-                        break
-                after = (await client.list_tools(cache_mode="refresh")).tools
-                assert f"files__{added}" in [each.name for each in after]
-
-            talk(f"{url}{path}", work, mode, message_handler=handler)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_no_change_of_tools_changes_the_list_behind_a_search(
-    scripted: Scripted, tmp_path: Path, mode: Mode
-) -> None:
-    """A client that caches the list, as its model's provider does, keeps it."""
-    listed = tmp_path / "tools.json"
-    listed.write_text(json.dumps([READ_FILE]), "utf-8")
-    told: list[object] = []
-
-    async def handler(message: object) -> None:
-        told.extend([message] if isinstance(message, types.ToolListChangedNotification) else [])
-
-    async def work(client: Client) -> None:
-        async def dumped() -> list[str]:
-            tools = (await client.list_tools(cache_mode="refresh")).tools
-            return [each.model_dump_json() for each in tools]
-
-        first = await dumped()
-        for number in range(5):
-            now = [READ_FILE, tool(f"added_{number}")]
-            listed.write_text(json.dumps(now), "utf-8")
-            asked = {"query": f"added_{number}", "detail": True}
-            for _ in range(600):
-                if f"added_{number}" in str(await said(client, "search_tools", asked)):
-                    break
-                await anyio.sleep(0.05)
-            else:
-                raise AssertionError(f"added_{number} is not found")
-            assert await dumped() == first
-        assert not told
-
-    with gateway(tmp_path, files=scripted(tools_file=str(listed))) as url:
-        talk(f"{url}/mcp", work, mode, message_handler=handler)
 
 
 # Questions
@@ -701,13 +566,6 @@ def test_messages(url: str) -> None:
         assert (answer["id"], answer["error"]["code"]) == (None, -32600)
 
 
-def test_a_page_of_another_site_cannot_send_messages(url: str) -> None:
-    body = json.dumps({"method": "ping"}).encode()
-    headers = {"Origin": "https://evil.example", "Content-Type": "text/plain"}
-    assert fetch(url, "/message", method="POST", headers=headers, body=body)[0] == 403
-    assert fetch(url, "/mcp", method="POST", headers=headers, body=body)[0] == 403
-
-
 # Standard input and output
 
 
@@ -813,23 +671,6 @@ def test_the_first_search_waits_for_the_index(cli: Cli, scripted: Scripted) -> N
         assert found["tools"][0]["id"] == "files:read_file"
 
     talk(stdio_client(parameters(cli)), work)
-
-
-@pytest.mark.requirement("mcp:tool_search")
-@WAYS
-@pytest.mark.parametrize("mode", MODES)
-def test_two_phases_over_standard_input_and_output(
-    cli: Cli, scripted: Scripted, mode: Mode, way: tuple[str, ...]
-) -> None:
-    cli.env = FUZZY
-    cli.configure(files=scripted(READ_FILE))
-
-    async def work(client: Client) -> None:
-        assert await names(client) == ["tool_search"]
-        await said(client, "tool_search", {"detail": True, "query": "read_file"})
-        assert "files__read_file" in await names(client)
-
-    talk(stdio_client(parameters(cli, *way, "--exposure", "two-phase")), work, mode)
 
 
 @pytest.mark.parametrize("sign", [None, signal.SIGTERM, signal.SIGINT])

@@ -1,6 +1,5 @@
 """Skills on the MCP surface, used by the SDK's own client."""
 
-import json
 from collections.abc import Generator
 from pathlib import Path
 
@@ -9,8 +8,8 @@ import mcp_types as types
 import pytest
 from mcp.client import Client
 from tests.skills.sample import put, serving
-from tests.support import NO_HUB, READ_FILE, Cli, Scripted, fetch, stop_all
-from tests.surfaces.mcp.test_mcp import failure, names, said, talk
+from tests.support import NO_HUB, READ_FILE, Cli, Scripted, stop_all
+from tests.surfaces.mcp.test_mcp import names, said, talk
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +70,6 @@ def test_tools_and_skills_in_one_list(url: str) -> None:
     talk(f"{url}/mcp/search", work)
 
 
-def test_mistakes_are_answers_that_a_model_can_read(url: str) -> None:
-    async def work(client: Client) -> None:
-        said = await failure(client, "read_skill", {"skill": "pdf"})
-        assert said == "no skill is called 'pdf'; the nearest are: pdf-forms"
-        said = await failure(client, "read_skill", {"skill": "pdf-forms", "file": "../../x"})
-        assert "contains '..'" in said
-        assert "query is missing" in await failure(client, "search_skills", {})
-
-    talk(f"{url}/mcp", work)
-
-
 def test_clients_are_told_when_the_first_skill_comes_and_the_last_goes(tmp_path: Path) -> None:
     """skills:folders: the two tools are listed where there is something to be found."""
     cli = Cli(tmp_path, NO_HUB)
@@ -110,16 +98,3 @@ def test_clients_are_told_when_the_first_skill_comes_and_the_last_goes(tmp_path:
         send.close()
         receive.close()
         stop_all([cli.record()["pid"]])
-
-
-def test_over_json_rpc(url: str) -> None:
-    """skills:folders: at POST /message, as any other tool."""
-    body = json.dumps(
-        {
-            "method": "tools/call",
-            "params": {"name": "search_skills", "arguments": {"query": "bake bread", "limit": 1}},
-        }
-    ).encode()
-    _, answer = fetch(url, "/message", method="POST", body=body)
-    [skill] = answer["result"]["structuredContent"]["skills"]
-    assert skill["name"] == "kitchen/bread.md"

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import random
 import struct
 from typing import Any
 
@@ -58,10 +57,6 @@ class Model:
 
     def block(self, **asked: str) -> list[dict[str, Any]]:
         return read_more(self.kept, **asked)["content"]
-
-
-def model_text(result: dict[str, Any]) -> str:
-    return "".join(block.get("text", "") for block in result["content"])
 
 
 def text(content: str) -> dict[str, Any]:
@@ -128,18 +123,6 @@ def test_rows_are_shown_from_their_beginning() -> None:
     assert json.loads(read_value(model.kept, "")) == structured
     assert json.loads(read_value(model.kept, "result[1:].id | length(@)")) == 899
     assert len(model.more(lines="1-")) <= LIMIT
-
-
-def test_all_of_a_result_can_be_read() -> None:
-    """Line by line, be it one line without an end or thousands."""
-    chance = random.Random(7)  # noqa: S311 - no secret
-    for length in (LIMIT + 1, 30_000, 200_000):
-        for every in (40, 3000, length + 1):
-            whole = "".join(
-                "\n" if not place % every else chance.choice("abcé ") for place in range(length)
-            )
-            model = Model({"content": [text(whole)]})
-            assert model.pages() == whole
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -253,27 +236,3 @@ def test_a_question_that_leads_nowhere_says_so(asked: dict[str, str], message: s
     model = Model({"content": [text(json.dumps({"result": ROWS}))]})
     with pytest.raises(ArgumentsError, match=message):
         model.block(**asked)
-
-
-def test_nothing_is_longer_than_the_limit() -> None:
-    """Of results of many forms and lengths."""
-    chance = random.Random(3)  # noqa: S311 - no secret
-    for _ in range(300):
-        length = chance.choice([0, 10, 3999, 4001, 20_000, 150_000])
-        rows = [{"k" * chance.randint(1, 30): "v" * chance.randint(0, 60)}] * (length // 50)
-        result = {
-            "content": [
-                chance.choice([text("t" * length), text(json.dumps(rows)), image(900, 900)])
-                for _ in range(chance.randint(0, 4))
-            ],
-            "isError": chance.random() < 0.5,
-            **({"structuredContent": {"rows": rows}} if chance.random() < 0.5 else {}),
-            **({"_meta": {"x": "y" * length}} if chance.random() < 0.3 else {}),
-        }
-        got = Model(result).result
-        images = [block for block in got["content"] if block["type"] == "image"]
-        rest = {**got, "content": [b for b in got["content"] if b not in images]}
-        link = len(json.dumps(rest.pop("_meta", {}), ensure_ascii=False))
-        assert link <= 1000
-        assert len(json.dumps(rest, ensure_ascii=False)) <= LIMIT + 300
-        assert len(images) * 1080 * 4 + len(model_text(got)) <= LIMIT

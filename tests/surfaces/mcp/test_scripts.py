@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import mcp_types as types
 import pytest
 from mcp.client import Client
@@ -17,11 +16,9 @@ from tests.support import (
     WRITES,
     Cli,
     Scripted,
-    child_processes,
     create_token,
     fetch,
     tool,
-    until,
 )
 from tests.surfaces.mcp.test_mcp import MODES, Mode, talk
 
@@ -134,26 +131,6 @@ await tools.my_files.save(n=a["arguments"]["n"] + b["arguments"]["n"])
     assert all(row["outcome"] == "ok" for row in rows)
 
 
-def test_a_mistake_is_said_before_anything_is_called(
-    cli: Cli, calls: Callable[[], list[Any]]
-) -> None:
-    said, failed = run(cli, 'await tools.my_files.save(n=1)\nawait tools.my_files.echo(n="two")')
-    assert failed
-    assert "nothing was called" in said
-    assert "line 2: Argument to bound method `tools.my_files.echo` is incorrect" in said
-    assert calls() == []
-
-
-def test_a_tool_that_fails_is_an_error_that_a_script_may_catch(cli: Cli) -> None:
-    caught = (
-        "try:\n    await tools.my_files.fails()\nexcept RuntimeError as error:\n    print(error)"
-    )
-    assert run(cli, caught) == ("my_files__fails: no disk", False)
-    said, failed = run(cli, "await tools.my_files.echo(n=1)\nawait tools.my_files.fails()")
-    assert failed
-    assert "after 2 calls: RuntimeError: my_files__fails: no disk" in said
-
-
 def test_a_search_answers_with_ids_and_signatures(cli: Cli) -> None:
     said, failed = run(cli, '[t["tool"] + t["signature"] for t in await search("echo")]')
     assert not failed
@@ -192,27 +169,6 @@ await tools.my_files.save(n=before["arguments"]["n"])
         assert not failed
         assert json.loads(said)["arguments"] == {"n": 7}
         assert calls() == ["echo", "wipe", "save"]
-
-
-def test_an_endless_script_does_not_hold_up_the_gateway(cli: Cli) -> None:
-    url = cli.record()["url"]
-
-    async def work(client: Client) -> None:
-        slowest = 0.0
-        with anyio.move_on_after(2):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(client.call_tool, "run_script", {"script": "while True: pass"})
-                while True:
-                    began = anyio.current_time()
-                    await anyio.to_thread.run_sync(fetch, url, "/health")
-                    slowest = max(slowest, anyio.current_time() - began)
-        assert slowest < 2, "a request of /health has waited for the script"
-
-    talk(f"{url}/mcp/search", work)
-    pid = cli.record()["pid"]
-    until(
-        lambda: not any("monty" in each for each in child_processes(pid).values()), "it is over", 10
-    )
 
 
 def test_exec_runs_a_file_in_python_by_the_gateway(cli: Cli) -> None:

@@ -11,13 +11,12 @@ import httpx2
 import mcp_types as types
 import pytest
 from mcp.client import Client
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 from tests.skills.sample import put, serving
 from tests.support import NO_HUB, Cli, create_token
-from tests.surfaces.mcp.test_mcp import MODES, Mode, parameters, talk
+from tests.surfaces.mcp.test_mcp import MODES, Mode, talk
 
 EXTENSION = "io.modelcontextprotocol/skills"
 FORMS = "skill://skills/pdf-forms"
@@ -136,18 +135,6 @@ def test_a_client_that_knows_only_the_extension(url: str, mode: Mode, path: str)
             assert (await ask(client, "skills/get", uri=uri))["skill"] == entry
 
     talk(f"{url}{path}", work, mode)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_over_the_bridge(url: str, home: Path, mode: Mode) -> None:
-    del url
-
-    async def work(client: Client) -> None:
-        assert EXTENSION in (client.server_capabilities.extensions or {})
-        forms = (await entries(client))[f"{FORMS}/SKILL.md"]
-        assert len(await check_files(client, forms)) == 3
-
-    talk(stdio_client(parameters(Cli(home, NO_HUB))), work, mode)
 
 
 def test_what_is_no_skill_is_refused(url: str) -> None:

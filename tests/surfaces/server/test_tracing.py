@@ -17,19 +17,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind
 from tests.support import (
     FUZZY,
-    NO_HUB,
     READ_FILE,
     WRITES,
     Cli,
     Scripted,
     fetch,
-    running,
     tool,
     until,
-    write_config,
 )
 
 from toolscript import tracing
@@ -234,25 +230,6 @@ def recorded() -> Generator[InMemorySpanExporter]:
     yield memory
     tracing.use(None)
     provider.shutdown()
-
-
-def test_a_search_has_a_span_for_each_step(tmp_path: Path, recorded: InMemorySpanExporter) -> None:
-    tools = [READ_FILE, tool("write_note", "Write a note")]
-    config = write_config(tmp_path / "config.json", {"files": Scripted(tmp_path)(*tools)})
-    with running(config, NO_HUB | {"TOOLSCRIPT_SEARCH_FALLBACK": "bundled"}) as app:
-        app.settle()
-        recorded.clear()
-        assert app.finds("read a file")
-        spans = {span.name: span for span in recorded.get_finished_spans()}
-    root = spans["search"]
-    assert root.context is not None
-    for name in ("candidates.words", "candidates.vectors", "score"):
-        parent = spans[name].parent
-        assert parent is not None
-        assert parent.span_id == root.context.span_id
-    assert {"fuse_signals", "boost_names", "pin_exact_names"} < set(spans)
-    assert root.kind is SpanKind.INTERNAL
-    assert dict(root.attributes or {})["toolscript.degraded"] is False
 
 
 def test_texts_of_errors_and_long_names_do_not_leave(recorded: InMemorySpanExporter) -> None:

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.base import (  # pyright: ignore[reportMissingTypeStubs] - it has none
     AXE_SCRIPT,
 )
-from playwright.sync_api import ConsoleMessage, Locator, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
@@ -126,12 +126,3 @@ def axe_problems(page: Page, scheme: str = SCHEMES[0]) -> list[str]:
 def overflow(page: Page) -> int:
     """How many pixels a page is wider than its window."""
     return page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-
-
-def tab_to(page: Page, target: Locator) -> None:
-    """Presses Tab until an element has the focus."""
-    for _ in range(100):
-        if target.evaluate("element => element === document.activeElement"):
-            return
-        page.keyboard.press("Tab")
-    pytest.fail(f"{target} cannot be reached")

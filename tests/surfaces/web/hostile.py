@@ -88,27 +88,12 @@ def hostile_tools() -> list[dict[str, Any]]:
     ]
 
 
-def hostile_results() -> dict[str, Any]:
-    """What calling each of them answers."""
-    return {
-        each["name"]: {
-            "content": [
-                {"type": "text", "text": each["title"]},
-                {"type": "image", "mimeType": each["title"], "data": "eA=="},
-                {"type": "resource", "resource": {"uri": "x:1", "text": each["title"]}},
-            ],
-            "structuredContent": {each["title"]: [each["title"]]},
-        }
-        for each in hostile_tools()
-    }
-
-
 @contextmanager
 def hostile_gateway(home: Path) -> Generator[tuple[Cli, str]]:
     """A gateway with a server of these tools, and servers of such names that fail with them."""
     cli = Cli(home, FUZZY)
     script, program = home / "script.json", home / "server.py"
-    script.write_text(json.dumps({"tools": hostile_tools(), "results": hostile_results()}))
+    script.write_text(json.dumps({"tools": hostile_tools()}))
     scripted = Path(module.__code__.co_filename).with_name("server_program.py")
     program.write_text(
         "import sys\nfrom pathlib import Path\n"

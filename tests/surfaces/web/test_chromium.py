@@ -176,13 +176,6 @@ def test_a_page_is_small_and_needs_one_request_beside_the_style(browser: Chromiu
         assert "page.css" in blocking[0]
 
 
-def test_a_server_is_tried_again_with_its_button(browser: Chromium) -> None:
-    with browser.page("/ui/servers") as page:
-        page.get_by_role("button", name="Try again dead").click()
-        expect(page.locator(".verdict")).to_contain_text("dead is not connected")
-        expect(page.locator("main")).to_contain_text("no licence")
-
-
 def test_calls_appear_while_one_looks(site: tuple[Cli, Chromium]) -> None:
     cli, browser = site
     with browser.page("/ui/activity") as page:
@@ -279,13 +272,3 @@ def test_hostile_tools_do_not_run(hostile: Chromium) -> None:
             page.goto(link)
             assert overflow(page) <= 0, link
             assert page.evaluate("[window.ran, window.violations]") == [[], []], link
-
-
-def test_hostile_words_while_one_types(hostile: Chromium) -> None:
-    with hostile.page("/ui/?threshold=0&limit=5") as page:
-        for text in PAYLOADS[:50:5]:
-            page.locator("#q").fill(text)
-            expect(page.get_by_role("status")).to_contain_text(re.compile("result|answer"))
-            page.wait_for_function(
-                "text => new URLSearchParams(location.search).get('q') === text.trim()", arg=text
-            )

@@ -205,12 +205,6 @@ def test_a_call_that_waits_is_answered(browser: Browser, answer: str, status: in
         assert waiting.result() == status
 
 
-def test_only_the_owner_reviews(browser: Browser) -> None:
-    visitor = Browser(browser.url)
-    assert visitor.open("/ui/review").status == 403
-    assert visitor.send("/ui/review", approve="s__read").status == 403
-
-
 # Activity
 
 
@@ -227,25 +221,6 @@ def test_the_activity(browser: Browser) -> None:
     assert "No call is on record" in browser.page("/ui/activity?who=nobody").one("main").text
     assert browser.open("/ui/activity?outcome=odd").status == 400
     assert browser.open("/ui/activity?before=x").status == 400
-
-
-@pytest.mark.both_storages
-def test_others_see_their_own_calls_alone(site: Cli, browser: Browser) -> None:
-    token = create_token(site, "--server", "mail")["token"]
-    own = {"Authorization": f"Bearer {token}"}
-    key = {"Authorization": f"Bearer {site.record()['key']}"}
-    call(browser, "mail__send_mail", **own)
-    call(browser, "mail__send_mail", **key)
-    env = {"TOOLSCRIPT_GATEWAY_URL": browser.url, "TOOLSCRIPT_GATEWAY_TOKEN": token}
-    visitor = Browser(browser.url).log_in(site, **env)
-    assert len(visitor.page("/ui/activity").all("tr")) == 2
-    assert not visitor.page("/ui/activity?who=owner").all("tr")
-    assert len(browser.page("/ui/activity").all("tr")) == 3
-    shown = visitor.open("/ui/servers.json").json
-    assert [server["name"] for server in shown["servers"]] == ["mail"]
-    assert {name: figures["calls"] for name, figures in shown["figures"].items()} == {"mail": 1}
-    for path in ("/ui/review", "/ui/access", "/ui/doctor"):
-        assert visitor.open(path).status == 403
 
 
 # The other screens

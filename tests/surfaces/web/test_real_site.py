@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 from tests.support import ROOT, Cli
-from tests.surfaces.web.browser import Browser
 from tests.surfaces.web.chromium import SCHEMES, SIZES, Chromium, axe_problems, launched, overflow
 from tests.surfaces.web.real_site import RealSite, real_site
 
@@ -130,38 +129,3 @@ def test_every_picture_is_in_the_guide_and_small() -> None:
     text = GUIDE.read_text("utf-8")
     assert not [name for name in NAMES if f"pictures/{name}" not in text]
     assert sum(path.stat().st_size for path in PICTURES.iterdir()) <= MAX_TOTAL_BYTES
-
-
-@long
-def test_a_question_about_real_tools_with_the_keyboard_only(site: RealSite) -> None:
-    """From the box to a result."""
-    with site.chromium.page("/ui/") as page:
-        page.keyboard.type("git_log")
-        expect(page.locator(".hit .name").first).to_have_text("git_log")
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/ui/tools/git__git_log")
-        expect(page.locator("main")).to_contain_text("toolscript call git__git_log")
-
-
-@long
-def test_a_call_that_waits_is_refused_with_a_key(site: RealSite) -> None:
-    """After the pictures, which show it."""
-    with site.chromium.page("/ui/review") as page:
-        card = page.get_by_role("form", name="Call of tickets__close_ticket")
-        expect(card).to_contain_text("No answer for ninety days.")
-        card.focus()
-        page.keyboard.press("r")
-        expect(page.locator("main")).to_contain_text("No call waits")
-    calls = Browser(site.visitor.url, site.visitor.cookies).open("/ui/activity.json").json["calls"]
-    assert (calls[0]["tool"], calls[0]["outcome"]) == ("tickets__close_ticket", "denied")
-
-
-@long
-def test_a_definition_is_approved_with_its_button(site: RealSite) -> None:
-    """The last one, for the same reason."""
-    with site.chromium.page("/ui/review") as page:
-        page.get_by_role("button", name="Approve", exact=True).click()
-        expect(page.locator("main")).to_contain_text("No definition waits")
-        page.goto(f"{site.chromium.url}/ui/tools/tickets__find_tickets")
-        expect(page.locator("ins")).to_contain_text("~/.ssh/config")

@@ -1,8 +1,6 @@
 """The search lab: results with their reasons, settings in the address."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Generator
 from typing import Any
 from urllib.parse import quote
 
@@ -22,14 +20,9 @@ NOTE = (
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
-    with laboratory(tmp_path_factory.mktemp("lab"), {}) as browser:
-        yield browser
-
-
-@contextmanager
-def laboratory(home: Path, storage: Mapping[str, str]) -> Generator[Browser]:
     """A gateway with the bundled model, a skill, a profile and a server that is down."""
-    cli, scripted = Cli(home, storage=storage), Scripted(home)
+    home = tmp_path_factory.mktemp("lab")
+    cli, scripted = Cli(home), Scripted(home)
     config = cli.configure(
         files=scripted(READ_FILE, LIST), mail=scripted(SEND_MAIL), dead={"command": "/none"}
     )
@@ -174,11 +167,6 @@ def test_what_could_not_be_searched(lab: Browser) -> None:
 def test_nothing_found_names_the_nearest(lab: Browser) -> None:
     page = lab.page("/ui/?q=send+mail+to+somebody&threshold=1")
     assert "The nearest is send_mail" in page.one("p", class_="empty").text
-
-
-def test_a_query_that_is_too_long_is_one_line(lab: Browser) -> None:
-    page = lab.page(f"/ui/?q={'x' * 9000}")
-    assert "9000 characters" in page.one("p", class_="problem").text
 
 
 def test_the_bar_adds_up_to_the_confidence(lab: Browser) -> None:
