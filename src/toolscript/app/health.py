@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import msgspec
+
 from toolscript.app.activity_recorder import ActivityRecorder
 from toolscript.app.base import Stores
 from toolscript.app.scoped_catalogue import ScopedCatalogue
@@ -20,8 +22,7 @@ from toolscript.skills.service import SkillService
 from toolscript.types import EVERYTHING, Grant
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadState:
+class DownloadState(msgspec.Struct, frozen=True, rename="camel"):
     """How far the download of a model is; a total of 0 is not known yet."""
 
     model: str
@@ -31,9 +32,8 @@ class DownloadState:
     @classmethod
     def of(cls, model: LazyModel) -> "DownloadState | None":
         """Returns how far this model is; None if it is not being downloaded."""
-        progress = model.progress
-        what = progress.what
-        return cls(what, progress.done_bytes, progress.total_bytes) if what else None
+        now = model.progress
+        return cls(now.what, now.done_bytes, now.total_bytes) if now.what else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from toolscript.errors import RefusedError
 from toolscript.gateway.catalogue import Catalogue, ServerContents, ServerEntry
@@ -159,28 +159,18 @@ FORWARDED = "/replicas/request"
 """The path at which a replica takes requests that others pass on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseState:
+class DatabaseState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How the database that several gateways share is doing, as this one sees it."""
 
-    answers: bool
-    """Whether it answered the last time that it was asked."""
-    problem: str
-    """Why it does not answer, or cannot be used; empty otherwise."""
-    fits: bool
-    """Whether its tables are those that this release works with."""
-    lag_s: float
-    """For how many seconds nothing has been heard of what other gateways change."""
-    leases: int
-    """How many servers this gateway lists for all."""
-    replicas: int
-    """How many gateways there are."""
-    connections: int
-    """How many connections are in use."""
-    max_connections: int
-    """How many this gateway may open."""
-    former_data: str
-    """SQL that removes the data that nothing reads any more; empty if there is none."""
+    answers: Annotated[bool, Meta(description="Whether it answered the last time.")]
+    problem: Annotated[str, Meta(description="Why it does not, or cannot be used; else empty.")]
+    fits: Annotated[bool, Meta(description="Whether this release works with its tables.")]
+    lag_s: Annotated[float, Meta(description="Seconds since other gateways were heard of.")]
+    leases: Annotated[int, Meta(description="Servers that this gateway lists for all.")]
+    replicas: Annotated[int, Meta(description="Gateways that there are.")]
+    connections: Annotated[int, Meta(description="Connections in use.")]
+    max_connections: Annotated[int, Meta(description="Connections that this gateway may open.")]
+    former_data: Annotated[str, Meta(description="SQL that removes the data that nothing reads.")]
 
 
 Serve = Callable[[str, str, str, dict[str, Any], Caller], Awaitable[dict[str, Any]]]

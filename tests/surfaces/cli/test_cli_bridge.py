@@ -36,10 +36,10 @@ from tests.support import (
 
 from toolscript.config.settings import load_settings
 from toolscript.surfaces.cli.bridge import Bridge, open_stream
-from toolscript.surfaces.cli.first_answers import answer_first
 from toolscript.surfaces.cli.gateway_client import RemoteClient
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 from toolscript.surfaces.cli.http_exchange import Exchange
+from toolscript.surfaces.cli.mcp_command import answer_first
 
 CLIENT = {"name": "test", "version": "1"}
 ODD: list[dict[str, Any]] = [

@@ -1,7 +1,8 @@
-"""``toolscript call``."""
+"""``toolscript call`` and ``toolscript exec``."""
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -9,10 +10,12 @@ import click
 
 from toolscript.errors import InputError
 from toolscript.surfaces.cli.approval_prompt import answering
-from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.connect import connected, gateway
 from toolscript.surfaces.cli.gateway_client import target
-from toolscript.surfaces.cli.options import class_option, output_choice, settings_options
+from toolscript.surfaces.cli.options import class_option, output_choice, reading, settings_options
 from toolscript.surfaces.cli.output import note, print_json, print_result
+from toolscript.text.display import harmless
+from toolscript.text.wire_constants import RUN
 from toolscript.types import SEPARATOR, as_id, is_builtin
 
 
@@ -72,3 +75,28 @@ def _as_text(block: dict[str, Any]) -> str:
     size = len(resource.get("data") or resource.get("blob") or "") * 3 // 4
     facts += [f"{size} bytes"] if size else []
     return f"[{', '.join(part for part in facts if part)}; --output json has it]"
+
+
+@click.command("exec")
+@click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
+@settings_options("profile", "config", "data_dir")
+def execute(file: Path, **flags: Any) -> int:
+    """Have the gateway run the Python script in FILE (-: standard input).
+
+    It runs as a model's script, with the same limits, and can only call tools: it
+    has no files, no environment and no network.
+    """
+    with reading(file):
+        script = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+    client = gateway(flags)
+    params = {"name": RUN, "arguments": {"script": script}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    with answering(client):
+        result = client.post("/message", json.dumps(request).encode())["result"]
+    failed = bool(result.get("isError"))
+    for block in result["content"]:
+        if failed:
+            click.echo(harmless(block["text"]), err=True)
+        else:
+            print_result(block["text"])
+    return int(failed)

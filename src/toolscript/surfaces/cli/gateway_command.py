@@ -1,4 +1,4 @@
-"""``toolscript gateway start|status|stop``; it has `page`, too."""
+"""``toolscript gateway start|status|stop|page``."""
 
 import contextlib
 import os
@@ -18,10 +18,15 @@ from toolscript.surfaces.cli.connect import (
     running_gateway,
     wait_until_ready,
 )
-from toolscript.surfaces.cli.gateway_starter import STOP_TIMEOUT_S, BackgroundGateway
+from toolscript.surfaces.cli.connect import gateway as connected_gateway
+from toolscript.surfaces.cli.gateway_client import RemoteClient
+from toolscript.surfaces.cli.gateway_starter import (
+    STOP_TIMEOUT_S,
+    BackgroundGateway,
+    ensure_gateway,
+)
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import note, print_json
-from toolscript.surfaces.cli.page_command import page
 from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import OPEN, GatewayFile, GatewayRecord
 from toolscript.text.display import counted
@@ -32,6 +37,8 @@ NOT_ANSWERING = 1
 """The exit status of ``gateway status`` with a gateway that does not answer."""
 _KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.02
+_OPEN_S, _OPEN_POLL_S = 20.0, 0.2
+"""How long a browser may take until it has opened the link."""
 _EXIT_S = 1.0
 """How long the exit of a process that has freed everything is waited for."""
 
@@ -39,9 +46,6 @@ _EXIT_S = 1.0
 @click.group()
 def gateway() -> None:
     """Run a gateway that keeps servers connected and the index in memory."""
-
-
-gateway.add_command(page)
 
 
 @gateway.command()
@@ -204,3 +208,41 @@ def _start_in_background(
         client = client_of(record)
         wait_until_ready(client, settings.gateway.connect_timeout_s)
         return record, client.get("/servers")["servers"]
+
+
+@gateway.command()
+@click.option("--print", "print_only", is_flag=True, help="Print the link, and open nothing.")
+@settings_options("profile", "config", "data_dir")
+def page(print_only: bool, **flags: Any) -> None:
+    """Open the gateway's page in a browser; start a gateway if none runs.
+
+    The link works once, within two minutes. Who opens it may do what you may:
+    everything, or what TOOLSCRIPT_GATEWAY_TOKEN grants.
+    """
+    settings = load_settings(flags)
+    if settings.client.url and not any(flags.values()):
+        client = connected_gateway(flags)
+    else:
+        client = client_of(ensure_gateway(settings.paths, flags), settings.client.profile)
+    made = client.post("/ui/link", b"{}")
+    link = (made.get("origin") or client.url).rstrip("/") + made["path"]
+    if not print_only and _is_opened(client, link):
+        click.echo(f"opened {client.url} in your browser")
+    else:
+        click.echo(link)
+
+
+def _is_opened(client: RemoteClient, link: str) -> bool:
+    """Starts a browser, and returns whether it has opened the link."""
+    from toolscript.surfaces.cli.browser_start import start_browser  # noqa: PLC0415 - imports more
+
+    code = link.rpartition("=")[2].encode()
+    with start_browser(link) as is_started:
+        deadline = time.monotonic() + _OPEN_S
+        while is_started and time.monotonic() < deadline:
+            if not client.post("/ui/link/waiting", code)["isWaiting"]:
+                return True
+            time.sleep(_OPEN_POLL_S)
+    if is_started:  # such as one in a sandbox that may not read the file
+        note(f"the browser has not opened the page within {_OPEN_S:g} s; open it at:")
+    return False

@@ -77,6 +77,8 @@ _MODULES = {
     "logs": "detail_commands",
     "restart": "detail_commands",
     "remove": "add_command",
+    "exec": "call_command",
+    "permissions": "review_command",
     "disable": "enable_command",
 }
 """The modules that are not called after their command."""

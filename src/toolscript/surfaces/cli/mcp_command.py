@@ -7,17 +7,22 @@ from typing import Any, cast
 import click
 
 from toolscript.config.settings import Settings, load_settings
+from toolscript.errors import ToolscriptError
 from toolscript.surfaces.cli.bridge import Bridge, open_stream
 from toolscript.surfaces.cli.connect import client_of, record_file, running_gateway
-from toolscript.surfaces.cli.first_answers import answer_first
 from toolscript.surfaces.cli.gateway_client import RemoteClient, working_directory
 from toolscript.surfaces.cli.gateway_starter import ensure_gateway
 from toolscript.surfaces.cli.handshake_cache import HandshakeCache
 from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
+from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.garbage_collection import collect_as_usual
+from toolscript.text.wire_constants import RUN, SKILLS_EXTENSION
 from toolscript.version import __version__
+
+_VERSIONS = {"2025-03-26", "2025-06-18", "2025-11-25"}
+"""The protocol's versions in which `answer_first` is right."""
 
 
 @click.command()
@@ -82,8 +87,6 @@ def _needs_another(settings: Settings, flags: dict[str, Any]) -> bool:
 
 
 def _serve_alone(settings: Settings) -> None:
-    from toolscript.surfaces.server.config_sources import load  # noqa: PLC0415 - only needed here
-
     config = load(settings.paths)
     for problem in config.problems:
         note(str(problem))
@@ -105,3 +108,48 @@ def _serve_alone(settings: Settings) -> None:
     anyio.run(
         serve_stdio, app, cast("Exposure", settings.server.exposure), owned(settings.client.profile)
     )
+
+
+def answer_first(settings: Settings, message: dict[str, Any], version: str) -> Any:
+    """Returns the result of a request that opens a session; None if only a gateway knows it.
+
+    It has nothing of the servers but their names, which the configuration knows: clients wait for
+    it only some seconds, and a gateway may take longer for its first start.
+
+    Skills and pinned tools are left out: the client hears of another list if there are some.
+
+    Args:
+        settings: Name the configuration.
+        message: The request.
+        version: The protocol's version that the client has asked for.
+    """
+    if version not in _VERSIONS or settings.server.exposure != "search" or settings.client.profile:
+        return None
+    gateway = record_file(settings.paths)
+    if gateway.read() is not None and gateway.is_locked():
+        return None  # it runs, and answers by itself
+    try:
+        config = load(settings.paths)
+    except ToolscriptError:  # the gateway's start says so
+        return None
+    from toolscript.surfaces.mcp import meta_tools  # noqa: PLC0415 - only a first session needs it
+
+    tools = meta_tools.summary(spec.name for spec in config.servers if not spec.disabled)
+    if message["method"] == "initialize":
+        return {
+            "capabilities": {
+                "prompts": {"listChanged": False},
+                "resources": {"listChanged": False, "subscribe": False},
+                "tools": {"listChanged": True},
+                "extensions": {SKILLS_EXTENSION: {}},
+            },
+            "protocolVersion": version,
+            "serverInfo": {"name": "toolscript", "version": __version__},
+            "instructions": meta_tools.instructions("search", tools),
+        }
+    if message["method"] != "tools/list":
+        return None
+    hidden = {*meta_tools.SKILL_TOOLS, *(() if settings.calls.scripts else (RUN,))}
+    offered = meta_tools.OFFERED["search"] - hidden
+    listed = meta_tools.meta_tools(tools, has_skills=False)
+    return {"tools": [entry for name, entry in listed.items() if name in offered]}

@@ -1,4 +1,4 @@
-"""``toolscript review``: shows what waits for a person, and takes decisions about it."""
+"""``toolscript review`` and ``toolscript permissions``: what a person decides, and has decided."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from toolscript.surfaces.cli import approval_prompt
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
-from toolscript.surfaces.cli.output import note, print_json
+from toolscript.surfaces.cli.output import note, print_answer, print_json
 from toolscript.text.display import harmless, printable
 from toolscript.text.wire_constants import REPAIRED
 from toolscript.types import SEPARATOR, as_id, split_tool_id
@@ -148,3 +148,32 @@ def _mark(piece: dict[str, str]) -> str:
     begin, end, colour = _MARKS[piece["kind"]]
     marked = f"{begin}{text}{end}"
     return click.style(marked, fg=colour) if sys.stdout.isatty() else marked
+
+
+@click.command()
+@click.option("--revoke", metavar="ID", help="Take back what was allowed for always.")
+@output_option
+@settings_options("config", "data_dir")
+def permissions(revoke: str | None, output: str, **flags: Any) -> None:
+    """Show rules about calls, the selections of profiles, and what you have allowed for always."""
+    with connected(flags, embed=False) as client:
+        if revoke is not None:
+            body = json.dumps({"id": revoke}).encode()
+            done = client.post("/permissions/revoke", body)["revoked"]
+            click.echo(printable(f"revoked: {done['toolId']} for {done['holder']}"))
+            return
+        found = client.get("/permissions")
+    rules = [*found["rules"], *(r for rules in found["profiles"].values() for r in rules)]
+    rows = [
+        ["rule", r["decision"], r["pattern"], r["toolClass"] or "all", r["origin"]] for r in rules
+    ]
+    for name, selection in found["selections"].items():
+        rows.append(["selection", "find only", ", ".join(selection), "all", f"profile {name!r}"])
+    for answer in found["remembered"]:
+        origin = f"{answer['holder']}, {answer['since']}, id {answer['id']}"
+        decision = "ask (the tool has changed)" if answer["id"] in found["outdated"] else "allow"
+        tool_class = answer["toolClass"] or "all"
+        rows.append(["answer", decision, answer["toolId"], tool_class, origin])
+    header = ["Kind", "Decision", "Tools", "Class", "From"]
+    empty = "no rules: reads and writes are allowed, and destructive tools asked about"
+    print_answer(found, output, header, rows, empty=empty)

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from toolscript.app.health import Health
+from toolscript.app.health import DownloadState, Health
 from toolscript.app.scoped_catalogue import KnownTool
+from toolscript.gateway.base import DatabaseState
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import RecordedCall
 from toolscript.surfaces.http.field_types import Count, Json, Ratio, about
@@ -135,27 +136,6 @@ class StatsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     query_cache_hit_rate: Ratio | UnsetType | None = UNSET
 
 
-class DownloadAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far the download of a model is."""
-
-    model: str
-    done_bytes: Count
-    total_bytes: Annotated[Count, about("0 as long as it is not known.")]
-
-
-class DatabaseAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The database that several gateways share, as this one sees it."""
-
-    answers: Annotated[bool, about("Whether it answered the last time.")]
-    problem: Annotated[str, about("Why it does not, or cannot be used; else empty.")]
-    lag_s: Annotated[float, about("Seconds since anything was heard of other gateways' changes.")]
-    leases: Annotated[Count, about("Servers that this gateway lists for all.")]
-    replicas: Annotated[Count, about("Gateways that there are.")]
-    connections: Annotated[Count, about("Connections in use.")]
-    max_connections: Annotated[Count, about("Connections that this gateway may open.")]
-    former_data: Annotated[str, about("SQL that removes the data that nothing reads any more.")]
-
-
 class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether everything is ready. A caller who is granted nothing sees the first three fields."""
 
@@ -168,12 +148,12 @@ class HealthAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tools_waiting: Annotated[Count | UnsetType, about("Tools not fully indexed yet.")] = UNSET
     passages_waiting: Annotated[Count | UnsetType, about("The same of skills' passages.")] = UNSET
     waiting_for: Annotated[tuple[str, ...] | UnsetType, about("Servers still connecting.")] = UNSET
-    download: Annotated[DownloadAnswer | UnsetType | None, about("A model's download.")] = UNSET
+    download: Annotated[DownloadState | UnsetType | None, about("A model's download.")] = UNSET
     configuration: Annotated[str | UnsetType, about("Changes with the files served.")] = UNSET
     configuration_problem: Annotated[str | UnsetType, about("Why newer ones are not.")] = UNSET
     folder: Annotated[str | UnsetType, about("Where servers start that name no folder.")] = UNSET
     tasks: Annotated[Mapping[str, str] | UnsetType, about("Each background task's state.")] = UNSET
-    database: Annotated[DatabaseAnswer | UnsetType | None, about("If gateways share one.")] = UNSET
+    database: Annotated[DatabaseState | UnsetType | None, about("If gateways share one.")] = UNSET
 
 
 class LiveAnswer(msgspec.Struct, frozen=True, kw_only=True):

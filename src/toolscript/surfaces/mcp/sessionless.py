@@ -6,9 +6,8 @@ from typing import Any, TypeAlias, cast
 from toolscript.app.application import App
 from toolscript.errors import RefusedError, ToolscriptError
 from toolscript.surfaces.mcp.endpoint import ToolEndpoint
-from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources
+from toolscript.surfaces.mcp.prompts_and_resources import PromptsAndResources, SkillMethods
 from toolscript.surfaces.mcp.request_context import Exposure, RequestContext
-from toolscript.surfaces.mcp.skill_methods import SkillMethods
 from toolscript.surfaces.mcp.tool_calls import ToolCalls
 from toolscript.surfaces.server.error_codes import INVALID_PARAMS, codes_of
 from toolscript.version import __version__

@@ -40,9 +40,8 @@ _MODULES = (
     "review_screens",
     "usage_screens",
     "skills_screen",
-    "access_screen",
+    "owner_screens",
     "consent_screen",
-    "doctor_screen",
 )
 """Each has its `Screens` as ``SCREENS``."""
 HEADERS = {
