@@ -81,13 +81,16 @@ def convert_all(client: str, raw: dict[str, Any], **more: Any) -> dict[str, Any]
             {"env": {"A": "${B}", "C": "$$D", "E": "${F}"}},
         ),
         ("roo", {"timeout": 30, "callTimeout": 10}, {"callTimeout": 10}),
+        ("opencode", {"timeout": 8000}, {"callTimeout": 8.0}),
+        ("copilot", {"timeout": 8000}, {"callTimeout": 8.0}),
+        ("roo-project", {"timeout": 30}, {"callTimeout": 30}),
         (
             "codex",
             {
                 "default_tools_approval_mode": "prompt",
                 "tools": {"read": {"approval_mode": "approve"}, "odd": {"approval_mode": "auto"}},
             },
-            {"permissions": {"*": "ask", "read": "allow"}},
+            {"permissions": {"*": "ask", "[r]ead": "allow"}},
         ),
         ("codex", {"bearer_token_env_var": "T"}, {"headers": {"Authorization": "Bearer ${T}"}}),
         ("cursor", {"envFile": "a.env"}, {"envFile": "/home/ana/a.env"}),

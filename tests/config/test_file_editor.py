@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscript.config.file_editor import REMOVED, edit, remove_key, set_value
+from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.file_parser import parsed
 from toolscript.errors import ConfigSyntaxError
 
@@ -70,7 +70,7 @@ COMMENTED = """{
     ],
 )
 def test_a_value_is_set(before: str, keys: list[str], value: Any, after: str) -> None:
-    assert set_value(JSON, before.encode(), keys, value).decode() == after
+    assert edit(JSON, before.encode(), [(keys, value)]).decode() == after
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_a_value_is_set(before: str, keys: list[str], value: Any, after: str) ->
     ],
 )
 def test_a_key_is_removed(before: str, keys: list[str], after: str) -> None:
-    assert remove_key(JSON, before.encode(), keys).decode() == after
+    assert edit(JSON, before.encode(), [(keys, REMOVED)]).decode() == after
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("path", [JSON, Path("c.toml")])
 def test_the_encoding_and_its_mark_stay(encoding: str, path: Path) -> None:
     text = "\ufeff" + ('# ü\na = "ü"\n' if path.suffix == ".toml" else '{"a": "ü"}')
-    added = set_value(path, text.encode(encoding), ["b"], 1)
+    added = edit(path, text.encode(encoding), [(["b"], 1)])
     assert parsed(path, added) == {"a": "ü", "b": 1}
     assert added.decode(encoding)[:5] == text[:5]
 
@@ -116,7 +116,7 @@ def test_the_encoding_and_its_mark_stay(encoding: str, path: Path) -> None:
 )
 def test_another_file_is_refused(text: str, keys: list[str], message: str) -> None:
     with pytest.raises(ConfigSyntaxError) as caught:
-        set_value(JSON, text.encode(), keys, 1)
+        edit(JSON, text.encode(), [(keys, 1)])
     assert str(caught.value).startswith(message)
 
 
@@ -130,7 +130,7 @@ def test_text_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(
         ConfigSyntaxError, match="cannot be changed without changing more; edit it yourself"
     ):
-        set_value(JSON, b"{}", ["a"], "\ud800")
+        edit(JSON, b"{}", [(["a"], "\ud800")])
 
 
 @pytest.mark.requirement("setup:move")
@@ -140,7 +140,7 @@ def test_an_ambiguous_change_is_refused(text: str) -> None:
     with pytest.raises(
         ConfigSyntaxError, match=r"c.toml cannot be changed without changing more; edit it yourself"
     ):
-        set_value(Path("c.toml"), text.encode(), ["a", "d"], {**ENTRY, "env": {"K": "v"}})
+        edit(Path("c.toml"), text.encode(), [(["a", "d"], {**ENTRY, "env": {"K": "v"}})])
 
 
 KEYS = st.text(alphabet='/*,]}"\\ aé', max_size=4)
@@ -178,9 +178,9 @@ def test_any_text_has_exactly_the_one_change(data: st.DataObject, document: dict
         parent = cast("dict[str, Any]", inner)
         keys.append(data.draw(st.sampled_from([*parent, "new"])))
     is_new = keys[-1] not in parent
-    after = set_value(JSON, before, keys, data.draw(VALUES))
+    after = edit(JSON, before, [(keys, data.draw(VALUES))])
     assert not is_new or _is_within(before, after)
-    removed = remove_key(JSON, after, keys)
+    removed = edit(JSON, after, [(keys, REMOVED)])
     assert _is_within(removed, after)
     assert not is_new or _comments(removed) == _comments(before)
 
@@ -218,10 +218,10 @@ theme = "dark"
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_toml_keeps_its_comments(newline: str) -> None:
     path, before = Path("c.toml"), TOML.replace("\n", newline).encode()
-    removed = remove_key(path, before, ["mcp_servers", "a"])
+    removed = edit(path, before, [(["mcp_servers", "a"], REMOVED)])
     lines = [*before.splitlines(keepends=True)]
     assert removed.splitlines(keepends=True) == lines[:3] + lines[12:]
-    added = set_value(path, removed, ["mcp_servers", "toolscript"], ENTRY)
+    added = edit(path, removed, [(["mcp_servers", "toolscript"], ENTRY)])
     assert tomllib.loads(added.decode())["mcp_servers"] == {
         "b": {"command": "b"},
         "toolscript": ENTRY,
@@ -230,7 +230,9 @@ def test_toml_keeps_its_comments(newline: str) -> None:
     lines = added.decode().splitlines(keepends=True)
     assert {line[len(line.rstrip()) :] for line in lines} == {newline}
     assert lines[lines.index(f"[tui]{newline}") - 1] == newline
-    assert b"[mcp_servers]" in remove_key(path, b"[mcp_servers.a]\nx = 1\n", ["mcp_servers", "a"])
-    assert set_value(path, b"", ["mcp_servers", "t"], ENTRY) == (
+    assert b"[mcp_servers]" in edit(
+        path, b"[mcp_servers.a]\nx = 1\n", [(["mcp_servers", "a"], REMOVED)]
+    )
+    assert edit(path, b"", [(["mcp_servers", "t"], ENTRY)]) == (
         b'[mcp_servers.t]\ncommand = "x"\nargs = ["mcp"]\n'
     )

@@ -25,7 +25,7 @@ def servers(client: str, section: str) -> list[ClientServer]:
 def test_names_are_free_in_any_case_and_stay_apart() -> None:
     own = servers("", '{"Git": {"command": "own"}, "git-cursor": {"command": "too"}}')
     others = servers("cursor", '{"git": {"command": "x"}, "toolscript": {"command": "y"}}')
-    planned = [(server.name, server.is_known) for server in merge(own, others)]
+    planned = [(server.name, server.known is not None) for server in merge(own, others)]
     assert planned == [("git-cursor-2", False), ("toolscript-cursor", False)]
 
 
@@ -44,7 +44,6 @@ def test_rules_count_if_all_clients_have_them(one: str, other: str, rules: Any) 
     found = servers("gemini", f'{{"a": {one}}}') + servers("cline", f'{{"b": {other}}}')
     [planned] = merge([], found)
     assert (planned.name, planned.entry.get("permissions")) == ("a", rules)
-    assert planned.has_different_rules == (rules is None)
 
 
 def test_a_server_is_off_if_every_client_has_it_off() -> None:

@@ -256,7 +256,8 @@ def test_who_can_be_asked(
                     )
                     assert words in text
                 if answer == "no":
-                    assert "did not allow this call" in text
+                    assert "did not allow this call; whoever wants no question writes" in text
+                    assert f'"{name}": "allow"' in text.replace('\\"', '"')
 
 
 @pytest.mark.parametrize("case", [c for c in cases() if c.rule == "allow"], ids=lambda c: c.name)

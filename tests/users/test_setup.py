@@ -21,6 +21,8 @@ from toolscript.config.file_parser import parsed
 
 PROGRAM = str(Path(sys.executable).with_name("toolscript"))
 BARE = {"command": PROGRAM, "args": ["mcp"]}
+LOOKING = ["search_tools", "describe_tools", "read_tool", "read_result"]
+APPROVED = {"tools": {tool: {"approval_mode": "approve"} for tool in LOOKING}}
 STORAGE = ".config/Code/User/globalStorage"
 CLINE = f"{STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
 ROO = f"{STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
@@ -28,14 +30,14 @@ MOVED: dict[str, tuple[tuple[str, ...], dict[str, Any], set[str]]] = {
     ".claude.json": (("mcpServers",), {**BARE, "alwaysLoad": True}, set()),
     ".config/Claude/claude_desktop_config.json": (
         ("mcpServers",),
-        {"command": PROGRAM, "args": ["mcp", "--config", "~/.toolscript.json"]},
+        BARE,
         set(),
     ),
     ".cursor/mcp.json": (("mcpServers",), BARE, set()),
     ".config/Code/User/mcp.json": (("servers",), {**BARE, "type": "stdio"}, {"tracker"}),
     ".config/Code - Insiders/User/mcp.json": (("servers",), {**BARE, "type": "stdio"}, set()),
     ".codeium/windsurf/mcp_config.json": (("mcpServers",), BARE, set()),
-    ".codex/config.toml": (("mcp_servers",), BARE, set()),
+    ".codex/config.toml": (("mcp_servers",), {**BARE, **APPROVED}, set()),
     ".gemini/settings.json": (("mcpServers",), BARE, set()),
     ".copilot/mcp-config.json": (
         ("mcpServers",),
@@ -48,8 +50,8 @@ MOVED: dict[str, tuple[tuple[str, ...], dict[str, Any], set[str]]] = {
         set(),
     ),
     ".config/zed/settings.json": (("context_servers",), BARE, set()),
-    CLINE: (("mcpServers",), BARE, set()),
-    ROO: (("mcpServers",), BARE, set()),
+    CLINE: (("mcpServers",), {**BARE, "autoApprove": LOOKING}, set()),
+    ROO: (("mcpServers",), {**BARE, "alwaysAllow": LOOKING}, set()),
 }
 """Where the servers of each file are, toolscript's entry, and the servers that stay."""
 TAKEN: dict[str, dict[str, Any]] = {
@@ -204,6 +206,18 @@ approval_policy = "on-request"
 [mcp_servers.toolscript]
 command = "@"
 args = ["mcp"]
+
+[mcp_servers.toolscript.tools.search_tools]
+approval_mode = "approve"
+
+[mcp_servers.toolscript.tools.describe_tools]
+approval_mode = "approve"
+
+[mcp_servers.toolscript.tools.read_tool]
+approval_mode = "approve"
+
+[mcp_servers.toolscript.tools.read_result]
+approval_mode = "approve"
 
 [tui]
 theme = "dark"

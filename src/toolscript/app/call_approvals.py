@@ -230,7 +230,8 @@ class Approvals:
             await self._remember(tool, holder)
         elif answer == "no":
             ending = (
-                "its user did not allow this call"
+                "its user did not allow this call; whoever wants no question writes the rule "
+                f'"{tool.id}": "allow" into "permissions" of .toolscript.json'
                 if may_ask
                 else f"nobody allowed this call in {self._timeout_s:g} s; the owner can answer "
                 "with: toolscript review"

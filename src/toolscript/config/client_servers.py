@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,18 @@ from toolscript.config.aliases import (
     describe_unread,
     rewrite,
 )
+from toolscript.config.client_rules import StatedRule, rules_about, settle
 from toolscript.config.clients import ClientFile
 from toolscript.config.entry import KEYS, MAX_TIMEOUT_S, EntryError, Source, server
 from toolscript.config.file_parser import parsed
 from toolscript.config.own_entry import is_itself
-from toolscript.config.permission_rules import literal
+from toolscript.config.permission_rules import key_of, literal
 from toolscript.config.server_sections import SECTIONS, entries_of, sections_of
 from toolscript.config.variables import FILE, has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.json_values import as_list, as_object
-from toolscript.types import PROJECT, ServerSpec
+from toolscript.types import DECISIONS, PROJECT, ServerSpec
 
 MODE_KEY = "default_tools_approval_mode"
 _MODES = {"approve": "allow", "prompt": "ask"}
@@ -69,6 +70,11 @@ class ClientServer:
         return "disabled" in self.entry
 
     @property
+    def rules(self) -> dict[str, Any]:
+        """The rules about its tools."""
+        return as_object(self.entry.get("permissions"))
+
+    @property
     def identity(self) -> str:
         """A text that two servers share if they do the same, under whatever names and rules."""
         if self.is_toolscript:
@@ -79,8 +85,13 @@ class ClientServer:
         return msgspec.json.encode(same, order="deterministic").decode()
 
 
-def read_servers(
-    path: Path, data: bytes, environ: Mapping[str, str], cwd: Path, client: ClientFile | None = None
+def read_servers(  # noqa: PLR0913, PLR0917 - a file, and all that its meaning depends on
+    path: Path,
+    data: bytes,
+    environ: Mapping[str, str],
+    cwd: Path,
+    client: ClientFile | None = None,
+    stated: Sequence[StatedRule] = (),
 ) -> Iterator[ClientServer]:
     """Yields the servers of a client's file.
 
@@ -90,6 +101,7 @@ def read_servers(
         environ: The variables that entries may refer to.
         cwd: The project's folder. Claude Code's file has servers of projects by their folders.
         client: Whose file it is; None for toolscript's own.
+        stated: The client's rules about tools.
 
     Raises:
         ConfigSyntaxError: The file cannot be read.
@@ -104,6 +116,11 @@ def read_servers(
         for keys, raw, is_listed_off in _entries(path, part):
             read = partial(server, keys[-1], source=Source(environ, base, path.parent))
             entry, notes = convert(raw, client, path.parent, base)
+            rules, lines = rules_about(keys[-1], stated, may_allow=base is None)
+            notes += lines if base is None else [*lines, f"not {base} alone gets it, but all"]
+            if rules:
+                own = as_object(entry.get("permissions"))
+                entry["permissions"] = settle([*own.items(), *rules.items()])
             is_off = is_listed_off
             try:
                 _check_characters(keys[-1], raw)
@@ -164,22 +181,21 @@ def convert(
     raw = as_object(_map_texts(raw, partial(_relocate, client, folder, project)))
     entry, rules = rewrite(raw), dict(_rules(raw))
     tools = as_object(raw.get("tools")).items()
-    unread = {name: value for name, value in tools if literal(name) not in rules}
+    unread = {name: value for name, value in tools if key_of(literal(name)) not in rules}
     notes = [*describe_unread(raw | {"tools": unread})]
     limit: Any = raw.get("timeout")
     is_limit = client.timeout_s and isinstance(limit, int | float) and limit > 0
     if is_limit and "callTimeout" not in entry:
         entry["callTimeout"] = min(limit * client.timeout_s, MAX_TIMEOUT_S)
         notes = [line for line in notes if not line.startswith("timeout ")]
-    if rules:
-        entry["permissions"] = rules
     stated = entry.get("envFile")
     if isinstance(stated, str) and not has_variable(stated):
         entry["envFile"] = str(folder / expanded(stated))
-    if project and rules:
-        notes.append("rules about its tools are not taken over from a project")
-        del entry["permissions"]
-    kept = {key: entry[key] for key in entry if key in KEPT_KEYS}
+    if project and "allow" in rules.values():
+        notes.append("the rules by which its project allows something are not taken over")
+        rules = {key: decision for key, decision in rules.items() if decision != "allow"}
+    kept = {key: entry[key] for key in entry if key in KEPT_KEYS - {"permissions"}}
+    kept |= {"permissions": rules} if rules else {}
     if isinstance(kept.get("tools"), dict):  # Codex's rules, no list
         del kept["tools"]
     mapped = {*KEPT_KEYS, *MERGED_KEYS, *SWITCH_KEYS, *UNREAD_KEYS, *PERMISSION_KEYS}
@@ -197,11 +213,12 @@ def _rules(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "*", _MODES[raw[MODE_KEY]]
     for key in ("alwaysAllow", "autoApprove"):
         for tool in as_list(raw.get(key)):
-            yield tool if tool == "*" else literal(str(tool)), "allow"
+            yield tool if tool == "*" else key_of(literal(str(tool))), "allow"
     for name, value in as_object(raw.get("tools")).items():
         if (mode := as_object(value).get("approval_mode")) in _MODES:
-            yield literal(name), _MODES[mode]
-    yield from as_object(raw.get("permissions")).items()
+            yield key_of(literal(name)), _MODES[mode]
+    own = as_object(raw.get("permissions")).items()
+    yield from ((key, decision) for key, decision in own if decision in DECISIONS)
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -23,18 +23,27 @@ class ClientFile:
     title: str
     files: tuple[str, ...]
     """The path below the home directory or the project: one, or those of Linux, macOS, Windows."""
-    section: tuple[str, ...] = ("mcpServers",)
-    """The keys to the object of servers."""
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The fields of an entry beside the command."""
-    is_project: bool = False
-    """Whether the file is part of a project, which others share."""
-    has_own_directory: bool = False
-    """Whether it starts servers in a directory of its own, so that an entry names our file."""
+    section: str = "mcpServers"
+    """The key to the object of servers."""
     has_bare_variables: bool = False
     """Whether ``$NAME`` is a variable, as ``${NAME}`` is."""
-    timeout_s: float = 0
-    """The unit of ``timeout``, a limit for calls, in seconds; 0 if none is documented."""
+
+    @property
+    def program(self) -> str:
+        """The name, the same for its file of any scope."""
+        return self.name.partition("-project")[0]
+
+    @property
+    def is_project(self) -> bool:
+        """Whether the file is part of a project, which others share."""
+        return self.name.endswith(("-project", "-workspace"))
+
+    @property
+    def timeout_s(self) -> float:
+        """The unit of ``timeout``, a limit for calls, in seconds; 0 if none is documented."""
+        return _TIMEOUTS_S.get(self.program, 0)
 
     def path(self, home: Path, cwd: Path, platform: str = sys.platform) -> Path:
         """Returns the path of the file, whether it exists or not."""
@@ -42,6 +51,14 @@ class ClientFile:
         path = (cwd if self.is_project else home) / self.files[number % len(self.files)]
         other = path.with_suffix(".jsonc")  # opencode reads both, and this one counts
         return other if self.name == "opencode" and is_file(other) else path
+
+    @property
+    def advice(self) -> str:
+        """A line about our tools that it need not ask about; empty if our entry says that."""
+        place, spelling = _APPROVALS.get(self.program, ("", ""))
+        names = ", ".join(f'"{spelling.format(tool)}"' for tool in _LOOKING)
+        line = f"{self.title} asks about each tool; those that only look may be in {place}: {names}"
+        return line if place else ""
 
     def entry(
         self, document: Mapping[str, Any], command: list[str]
@@ -54,7 +71,7 @@ class ClientFile:
         """
         if self.name != "opencode":
             entry = {"command": command[0], "args": command[1:], **self.fields}
-            return (*self.section, "toolscript"), entry
+            return (self.section, "toolscript"), entry
         section: Any = document.get("mcp")
         if isinstance(section, dict) and "servers" in section:  # of version 2
             return ("mcp", "servers", "toolscript"), {"type": "local", "command": command}
@@ -70,55 +87,63 @@ _ROAMING = "AppData/Roaming"
 _ALWAYS = {"alwaysLoad": True}
 """Without it Claude Code hides our tools behind a search of its own."""
 _STDIO = {"type": "stdio"}
+_LOOKING = ("search_tools", "describe_tools", "read_tool", "read_result")
+"""Our tools that change nothing."""
+_APPROVED = {"tools": {each: {"approval_mode": "approve"} for each in _LOOKING}}
+_AUTO = {"autoApprove": [*_LOOKING]}
+_ALLOWED = {"alwaysAllow": [*_LOOKING]}
+_APPROVALS = {
+    "claude-code": ("permissions.allow in ~/.claude/settings.json", "mcp__toolscript__{}"),
+    "cursor": ("mcpAllowlist in ~/.cursor/permissions.json", "toolscript:{}"),
+    "gemini": ("tools.allowed in ~/.gemini/settings.json", "mcp_toolscript_{}"),
+    "qwen": ("permissions.allow in ~/.qwen/settings.json", "mcp__toolscript__{}"),
+    "copilot": ("--allow-tool", "toolscript({})"),
+}
+"""The place for our tools that a client need not ask about, and how it spells the name of one."""
 _COPILOT = {"type": "local", "tools": ["*"], "deferTools": "never"}
 _OPENCODE = {"type": "local", "enabled": True}
 _STORAGE = "Code/User/globalStorage"
 _CLINE = f"{_STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+_CLINE_CLI = ".cline/data/settings/cline_mcp_settings.json"
 _ROO = f"{_STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
 _DESKTOP = _below("Claude/claude_desktop_config.json")
 _INSIDERS = _below("Code - Insiders/User/mcp.json")
 _ZED = (*[".config/zed/settings.json"] * 2, f"{_ROAMING}/Zed/settings.json")
+_TIMEOUTS_S = {
+    **dict.fromkeys(("claude-code", "gemini", "qwen", "copilot", "opencode"), 0.001),
+    "roo": 1,
+}
 CLIENTS = (
     # https://code.claude.com/docs/en/mcp
-    ClientFile("claude-code", "Claude Code", (".claude.json",), fields=_ALWAYS, timeout_s=0.001),
-    ClientFile(
-        *("claude-code-project", "Claude Code, project", (".mcp.json",), ("mcpServers",), _ALWAYS),
-        is_project=True,
-        timeout_s=0.001,
-    ),
+    ClientFile("claude-code", "Claude Code", (".claude.json",), _ALWAYS),
+    ClientFile("claude-code-project", "Claude Code, project", (".mcp.json",), _ALWAYS),
     # https://modelcontextprotocol.io/docs/develop/connect-local-servers
-    ClientFile("claude-desktop", "Claude Desktop", _DESKTOP, has_own_directory=True),
+    ClientFile("claude-desktop", "Claude Desktop", _DESKTOP),
     # https://cursor.com/docs/mcp
     ClientFile("cursor", "Cursor", (".cursor/mcp.json",)),
-    ClientFile("cursor-project", "Cursor, project", (".cursor/mcp.json",), is_project=True),
+    ClientFile("cursor-project", "Cursor, project", (".cursor/mcp.json",)),
     # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
-    ClientFile("vscode", "VS Code", _below("Code/User/mcp.json"), ("servers",), _STDIO),
-    ClientFile("vscode-insiders", "VS Code Insiders", _INSIDERS, ("servers",), _STDIO),
-    ClientFile(
-        *("vscode-workspace", "VS Code, workspace", (".vscode/mcp.json",), ("servers",), _STDIO),
-        is_project=True,
-    ),
+    ClientFile("vscode", "VS Code", _below("Code/User/mcp.json"), _STDIO, "servers"),
+    ClientFile("vscode-insiders", "VS Code Insiders", _INSIDERS, _STDIO, "servers"),
+    ClientFile("vscode-workspace", "VS Code, workspace", (".vscode/mcp.json",), _STDIO, "servers"),
     # https://docs.windsurf.com/windsurf/cascade/mcp
     ClientFile("windsurf", "Windsurf", (".codeium/windsurf/mcp_config.json",)),
     # https://developers.openai.com/codex/config-reference
-    ClientFile("codex", "Codex", (".codex/config.toml",), ("mcp_servers",)),
+    ClientFile("codex", "Codex", (".codex/config.toml",), _APPROVED, "mcp_servers"),
     # https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md
-    ClientFile(
-        *("gemini", "Gemini CLI", (".gemini/settings.json",)),
-        has_bare_variables=True,
-        timeout_s=0.001,
-    ),
+    ClientFile("gemini", "Gemini CLI", (".gemini/settings.json",), has_bare_variables=True),
+    # https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings
+    ClientFile("qwen", "Qwen Code", (".qwen/settings.json",), has_bare_variables=True),
     # https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers
-    ClientFile("copilot", "Copilot CLI", (".copilot/mcp-config.json",), fields=_COPILOT),
+    ClientFile("copilot", "Copilot CLI", (".copilot/mcp-config.json",), _COPILOT),
     # https://opencode.ai/docs/mcp-servers
-    ClientFile("opencode", "opencode", (".config/opencode/opencode.json",), ("mcp",), _OPENCODE),
+    ClientFile("opencode", "opencode", (".config/opencode/opencode.json",), _OPENCODE, "mcp"),
     # https://zed.dev/docs/ai/mcp and https://zed.dev/docs/configuring-zed
-    ClientFile("zed", "Zed", _ZED, ("context_servers",)),
+    ClientFile("zed", "Zed", _ZED, section="context_servers"),
     # https://docs.cline.bot/mcp/configuring-mcp-servers
-    ClientFile("cline", "Cline", _below(_CLINE)),
+    ClientFile("cline", "Cline", _below(_CLINE), _AUTO),
+    ClientFile("cline-cli", "Cline CLI", (_CLINE_CLI,), _AUTO),
     # https://docs.roocode.com/features/mcp/using-mcp-in-roo
-    ClientFile("roo", "Roo Code", _below(_ROO), timeout_s=1),
-    ClientFile(
-        "roo-project", "Roo Code, project", (".roo/mcp.json",), is_project=True, timeout_s=1
-    ),
+    ClientFile("roo", "Roo Code", _below(_ROO), _ALLOWED),
+    ClientFile("roo-project", "Roo Code, project", (".roo/mcp.json",), _ALLOWED),
 )

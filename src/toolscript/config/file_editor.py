@@ -27,16 +27,6 @@ REMOVED: Any = object()
 """The value of a key that is taken away."""
 
 
-def set_value(path: Path, data: bytes, keys: Sequence[str], value: Any) -> bytes:
-    """Returns a file's content with a value at a path of keys; see `edit`."""
-    return edit(path, data, [(keys, value)])
-
-
-def remove_key(path: Path, data: bytes, keys: Sequence[str]) -> bytes:
-    """Returns a file's content without the key at a path of keys; see `edit`."""
-    return edit(path, data, [(keys, REMOVED)])
-
-
 def edit(path: Path, data: bytes, edits: Iterable[tuple[Sequence[str], Any]]) -> bytes:
     """Returns a file's content with values replaced, added and taken away.
 

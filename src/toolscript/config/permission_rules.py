@@ -112,7 +112,18 @@ def decide(
     """
     found = (_most_specific(rules, identifier, tool_class) for rules in sources)
     deciding = [rule for rule in found if rule is not None and rule.decides(identifier)]
-    return max(deciding, key=_strictness, default=None)
+    return max(deciding, key=lambda rule: strictness(rule.decision), default=None)
+
+
+def is_in_force(
+    sources: Iterable[Iterable[PermissionRule]], identifier: str, decision: Decision
+) -> bool:
+    """Whether sources decide about a tool, of whatever class, at least as strictly as that."""
+    for each in TOOL_CLASSES:
+        rule = decide(sources, identifier, each)
+        if strictness(rule.decision if rule else default_decision(each)) < strictness(decision):
+            return False
+    return True
 
 
 def sources_for(
@@ -162,11 +173,12 @@ def _most_specific(
     rules: Iterable[PermissionRule], identifier: str, tool_class: ToolClass
 ) -> PermissionRule | None:
     about = [rule for rule in rules if rule.covers(identifier, tool_class)]
-    return max(about, key=lambda rule: (rule.specificity, _strictness(rule)), default=None)
+    return max(about, key=lambda rule: (rule.specificity, strictness(rule.decision)), default=None)
 
 
-def _strictness(rule: PermissionRule) -> int:
-    return DECISIONS.index(rule.decision)
+def strictness(decision: Decision) -> int:
+    """Returns a number that is greater for a stricter decision."""
+    return DECISIONS.index(decision)
 
 
 def default_decision(tool_class: ToolClass) -> Decision:
@@ -180,6 +192,11 @@ def default_decision(tool_class: ToolClass) -> Decision:
 def literal(name: str) -> str:
     """Returns a name as a pattern that fits nothing else."""
     return "".join(f"[{each}]" if each in "*?[" else each for each in name)
+
+
+def key_of(name: str) -> str:
+    """Returns the key of a rule in a server's entry about a tool, whose name may be a class's."""
+    return f"[{name[0]}]{name[1:]}" if name in TOOL_CLASSES else name
 
 
 def _show(value: object) -> str:

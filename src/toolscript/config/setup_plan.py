@@ -10,9 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+from toolscript.config.client_rules import settle
 from toolscript.config.client_servers import ClientServer
 from toolscript.config.clients import ClientFile
-from toolscript.config.file_editor import REMOVED, edit, set_value
+from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.file_parser import parsed
 from toolscript.config.server_sections import SECTIONS
 from toolscript.config.variables import has_variable
@@ -42,8 +43,8 @@ class PlannedServer:
     name: str
     servers: tuple[ClientServer, ...]
     """All that are equal; the first one is written."""
-    is_known: bool = False
-    """Whether toolscript's file has it already."""
+    known: ClientServer | None = None
+    """The same in toolscript's own file, if that has it already."""
 
     @property
     def is_takable(self) -> bool:
@@ -60,21 +61,35 @@ class PlannedServer:
         """One word for a table."""
         if not self.is_takable:
             return "itself" if self.servers[0].is_toolscript else "stays"
-        return "known" if self.is_known else "off" if self.is_off else "new"
+        return "known" if self.known else "off" if self.is_off else "new"
 
     @property
-    def has_different_rules(self) -> bool:
-        """Whether the clients disagree about the rules for its tools; then none is taken."""
-        first = self.servers[0].entry.get("permissions")
-        return any(server.entry.get("permissions") != first for server in self.servers)
+    def rules(self) -> dict[str, Any]:
+        """The rules for its tools: of different ones the strictest; all clients have to allow."""
+        stated = [server.rules for server in self.servers]
+        shared = {key for key in stated[0] if all(each.get(key) == "allow" for each in stated)}
+        pairs = (pair for each in stated for pair in each.items())
+        strict = settle(pair for pair in pairs if pair[1] != "allow" or pair[0] in shared)
+        return stated[0] if all(each == stated[0] for each in stated) else strict
 
     @property
     def entry(self) -> dict[str, Any]:
         """The entry for toolscript's file; off only if all clients have it off."""
-        left_out = {"disabled", *(("permissions",) if self.has_different_rules else ())}
-        first = self.servers[0].entry
-        entry = {key: value for key, value in first.items() if key not in left_out}
-        return entry | ({"disabled": True} if self.is_off else {})
+        first, changed = self.servers[0].entry.items(), {"disabled", "permissions"}
+        return {
+            **{key: value for key, value in first if key not in changed},
+            **({"permissions": self.rules} if self.rules else {}),
+            **({"disabled": True} if self.is_off else {}),
+        }
+
+    @property
+    def missing_rules(self) -> list[tuple[tuple[str, ...], Any]]:
+        """The rules that toolscript's file lacks about a known server: edits of the file."""
+        if self.known is None:
+            return []
+        place, ours = (*self.known.keys, "permissions"), self.known.rules
+        rules = [pair for pair in self.rules.items() if pair[1] != "allow"]
+        return [((*place, key), each) for key, each in rules if ours.get(key) not in {each, "deny"}]
 
 
 def merge(own: Iterable[ClientServer], others: Iterable[ClientServer]) -> list[PlannedServer]:
@@ -85,12 +100,13 @@ def merge(own: Iterable[ClientServer], others: Iterable[ClientServer]) -> list[P
         others: Those of the clients, in the order in which they count.
     """
     own = [*own]
-    known = {server.identity: server.name for server in own}
+    known = {server.identity: server for server in own}
     names = {"toolscript", *(server.name.casefold() for server in own)}
     planned: dict[str, PlannedServer] = {}
     for server in others:
         key = server.identity if server.spec else repr((server.client, server.keys))
-        same = planned.get(key) or PlannedServer(known.get(key, ""), (), key in known)
+        same = known.get(key)
+        same = planned.get(key) or PlannedServer(same.name if same else "", (), same)
         plan = replace(same, servers=(*same.servers, server))
         if not plan.name:
             plan = replace(plan, name=_free_name(server, names) if plan.is_takable else server.name)
@@ -140,14 +156,19 @@ def _secret_name(text: str, value: str, taken: Mapping[str, str]) -> str:
     return next(name for name in names if taken.get(name, value) == value)
 
 
-def add_servers(path: Path, data: bytes | None, entries: Mapping[str, dict[str, Any]]) -> bytes:
-    """Returns the content of toolscript's file with more servers, or of one without any.
+def add_servers(
+    path: Path,
+    data: bytes | None,
+    entries: Mapping[str, dict[str, Any]],
+    rules: Iterable[tuple[tuple[str, ...], Any]] = (),
+) -> bytes:
+    """Returns the content of toolscript's file with more servers and rules, or one without any.
 
     Raises `ConfigSyntaxError`.
     """
     data = data or b""
     section = next((key for key in SECTIONS if key in _document(path, data)), SECTIONS[0])
-    edits = [((section, name), entry) for name, entry in entries.items()]
+    edits = [*(((section, name), entry) for name, entry in entries.items()), *rules]
     return edit(path, data, edits or [((section,), {})])
 
 
@@ -192,7 +213,7 @@ def add_hook(path: Path, data: bytes | None, command: str) -> bytes:
     hook = {"hooks": [{"type": "command", "command": command}]}
     if hook in listed:
         return data
-    return set_value(path, data, ("hooks", "UserPromptSubmit"), [*listed, hook])
+    return edit(path, data, [(("hooks", "UserPromptSubmit"), [*listed, hook])])
 
 
 def _document(path: Path, data: bytes) -> dict[str, Any]:

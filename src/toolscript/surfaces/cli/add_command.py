@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from toolscript.config.file_editor import remove_key, set_value
+from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.settings import load_settings
 from toolscript.errors import GatewayMissingError, InputError, UnknownNameError
 from toolscript.surfaces.cli.config_changes import ConfigFile, project_option, report
@@ -55,7 +55,7 @@ def add(
         raise InputError("--header is for a server with a URL; for a command there is --env")
     pairs = _pairs("--env", env, "=") | _pairs("--header", headers, ":")
     entry |= {"headers" if is_url else "env": pairs} if pairs else {}
-    data = set_value(file.path, file.data, keys, entry)
+    data = edit(file.path, file.data, [(keys, entry)])
     file.check(data, name)
     file.replace(data)
     click.echo(printable(f"added {name} to {file.path}"))
@@ -78,7 +78,7 @@ def remove(name: str, project: bool, **flags: Any) -> None:
 
         advice = not_known("server", name, [*file.places], "see: toolscript list-servers")
         raise UnknownNameError(f"{file.path}: {advice}")
-    file.replace(remove_key(file.path, file.data, keys))
+    file.replace(edit(file.path, file.data, [(keys, REMOVED)]))
     with suppress(GatewayMissingError):
         gateway(flags)  # has taken it over when this returns
     click.echo(printable(f"removed {name} from {file.path}"))

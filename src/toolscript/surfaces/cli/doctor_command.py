@@ -2,18 +2,27 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
+from toolscript.config.client_rules import StatedRule, read_rules, rules_about
+from toolscript.config.clients import CLIENTS
+from toolscript.config.locations import home
+from toolscript.config.permission_rules import is_in_force, key_of
+from toolscript.config.servers import Config
 from toolscript.config.settings import PathSettings, ServerSettings, Settings, load_settings
-from toolscript.errors import ToolscriptError
+from toolscript.config.trust import read_file
+from toolscript.errors import ConfigSyntaxError, ToolscriptError
+from toolscript.storage.atomic_files import is_file
 from toolscript.surfaces.cli.connect import connected, record_file, running_gateway
 from toolscript.surfaces.cli.gateway_client import Client
 from toolscript.surfaces.cli.options import output_option, settings_options
 from toolscript.surfaces.cli.output import print_answer
+from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.doctor_checks import (
     Finding,
     activity_finding,
@@ -23,6 +32,7 @@ from toolscript.surfaces.server.doctor_checks import (
     search_findings,
     server_finding,
 )
+from toolscript.types import SEPARATOR
 
 
 @click.command()
@@ -48,6 +58,7 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
     yield from found
     if found[-1].what == "data":  # the configuration cannot be used
         return
+    yield from _client_rules(load(settings.paths))
     gateway = checked("gateway", lambda: _gateway(settings.paths))
     yield gateway
     health = _health(settings.paths)
@@ -63,6 +74,38 @@ def _check_all(settings: Settings, flags: dict[str, Any]) -> Iterator[Finding]:
             yield from _search(client)
     except ToolscriptError as error:
         yield Finding("servers", ok=False, found=str(error))
+
+
+def _client_rules(config: Config) -> Iterator[Finding]:
+    """The rules of clients that have toolscript about servers of ours, if they do not count."""
+    user, cwd = Path(home(os.environ)), Path.cwd()
+    for client in CLIENTS:
+        path = client.path(user, cwd)
+        try:
+            if is_file(path) and b"toolscript" in read_file(path)[0]:
+                stated = [*read_rules(client, user, cwd)]
+                for server in config.servers:
+                    yield from _idle_rules(server.name, client.name, stated, config)
+        except ConfigSyntaxError as error:
+            yield Finding("client rules", ok=False, found=str(error))
+
+
+def _idle_rules(
+    server: str, client: str, stated: Sequence[StatedRule], config: Config
+) -> Iterator[Finding]:
+    """The rules about a server, which may have got its client's name, too."""
+    name = server.removesuffix(f"-{client}")
+    settled, _ = rules_about(name, stated)
+    for rule in stated:
+        is_hook, decision = rule.is_lost_hook(name), rule.decision or "ask"
+        found = rule.patterns(name) - {rule.name.strip("*")}  # which names no server
+        for pattern in ["*"] if is_hook else sorted(found):
+            key = f"{server}{SEPARATOR}{pattern}"
+            is_meant = decision == settled.get(key_of(pattern)) != "allow"
+            if (is_hook or is_meant) and not is_in_force(config.permissions, key, decision):
+                advice = f'write "permissions": {{"{key}": "{decision}"}} into {config.sources[-1]}'
+                line = f"{rule}, which does not count for {server} here"
+                yield Finding("client rules", is_hook, line, advice, degraded=is_hook)
 
 
 def _gateway(paths: PathSettings) -> Finding:

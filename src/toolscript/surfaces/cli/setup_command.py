@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from toolscript.config import setup_plan
+from toolscript.config.client_rules import read_rules
 from toolscript.config.client_servers import ClientServer, read_servers
 from toolscript.config.clients import CLIENTS, ClientFile
 from toolscript.config.file_parser import parsed
@@ -35,7 +36,6 @@ from toolscript.text.redaction import redact
 from toolscript.text.secret_detection import redactable
 
 _SECRET = re.compile(rb"\$\{secret:([A-Za-z0-9_.-]+)\}")
-_DIFFERENT_RULES = "the rules about its tools differ, so none is taken over"
 
 
 @dataclass(slots=True)
@@ -89,11 +89,12 @@ def setup(
     _show(plan)
     chosen = [server for server in plan.servers if server.is_takable]
     chosen = _choose(chosen) if is_asked and chosen else chosen
-    entries = {server.name: server.entry for server in chosen if not server.is_known}
+    entries = {server.name: server.entry for server in chosen if not server.known}
     values = _name_secrets(entries, store, is_asked=not secrets) if secrets or is_asked else {}
     changes = _changes(plan, chosen, entries, is_named=paths.config is not None, hook=hook)
     for change in () if yes else changes:
         _print_diff(change.path, change.before or b"", change.after, plan.secrets)
+    _advise(plan, changes)
     if is_asked:
         changes = _choose_changes(changes, plan.own)
     if not changes:
@@ -139,7 +140,8 @@ def _read(config: Path | None, names: tuple[str, ...], store: SecretStore) -> _P
     found: list[ClientServer] = []
     for client, path in _choose_files(names, directory, cwd):
         try:
-            found += read_servers(path, _read_file(plan, path), os.environ, cwd, client)
+            rules = [*read_rules(client, directory, cwd)]
+            found += read_servers(path, _read_file(plan, path), os.environ, cwd, client, rules)
             plan.files[client] = path
         except ConfigSyntaxError as error:
             plan.has_refused = True
@@ -182,14 +184,22 @@ def _show(plan: _Plan) -> None:
     rows: list[list[str]] = []
     for server in plan.servers:
         notes = dict.fromkeys(note for each in server.servers for note in each.notes)
-        notes |= {_DIFFERENT_RULES: None} if server.has_different_rules else {}
         places = ", ".join(_place(each, server.name) for each in server.servers)
         rows.append([server.name, places, server.state, "; ".join(notes)])
     if rows:
         print_table(("Server", "From", "State", "What is odd"), rows, prose=(1, 3))
     else:
-        titles = ", ".join(client.title for client in plan.files) or "any client"
+        looked_for = [each for each in CLIENTS if not each.is_project]
+        titles = ", ".join(client.title for client in plan.files or looked_for)
         click.echo(f"no servers in the files of {titles}")
+
+
+def _advise(plan: _Plan, changes: Sequence[FileChange]) -> None:
+    """Says which of our tools the clients with changed files need not ask about."""
+    changed = {change.path for change in changes}
+    for client, path in plan.files.items():
+        if path in changed and client.advice:
+            click.echo(client.advice)
 
 
 def _place(server: ClientServer, name: str) -> str:
@@ -240,12 +250,13 @@ def _changes(
     """Returns the files that change, toolscript's own first: the clients rely on it."""
     program, named = _program(), ["--config", str(plan.own)]
     after: dict[Path, bytes] = {}
-    if entries:
-        after[plan.own] = setup_plan.add_servers(plan.own, plan.contents[plan.own], entries)
+    rules = [rule for server in chosen for rule in server.missing_rules]
+    if entries or rules:
+        after[plan.own] = setup_plan.add_servers(plan.own, plan.contents[plan.own], entries, rules)
     for client, path in plan.files.items():
         servers = [each for one in plan.servers for each in one.servers if each.client is client]
         taken = [each for one in chosen for each in one.servers if each.client is client]
-        command = [program, "mcp", *(named if is_named or client.has_own_directory else ())]
+        command = [program, "mcp", *(named if is_named else ())]
         has_it = any(each.is_toolscript for each in servers)
         after[path] = setup_plan.connect(
             path, plan.contents[path], taken, client, None if has_it else command
@@ -324,11 +335,11 @@ def _undo(paths: PathSettings, record: Path, store: SecretStore, *, is_asked: bo
 def _secrets_in(path: Path, data: bytes) -> Iterator[str]:
     """Yields the texts in a file that may be secret, also in the servers of its projects."""
     cwd, directory = Path.cwd(), Path(home(os.environ))
-    clients = [each for each in CLIENTS if each.path(directory, cwd) == path]
+    client = next((each for each in CLIENTS if each.path(directory, cwd) == path), None)
     try:
         places = as_object(parsed(path, data).get("projects")) if data.strip() else {}
         for place in ("", *places):
-            servers = read_servers(path, data, os.environ, Path(place), *clients[:1])
+            servers = read_servers(path, data, os.environ, Path(place), client)
             yield from find_secrets(servers)
     except ConfigSyntaxError:
         return  # the words that look like a secret are blanked all the same
