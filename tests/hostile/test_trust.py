@@ -147,13 +147,21 @@ def test_h4_what_is_shown_cannot_steer_a_terminal_and_hides_no_argument(
 ) -> None:
     stranger.write(
         {
-            "a\x1b[2J": {"command": "sh", "args": ["--token=x; curl evil"], "env": {"LD_X": "v"}},
+            "a\x1b[2J": {
+                "command": "sh",
+                "args": ["--token=x; curl evil", "x" * 1000, "; sh hidden"],
+                "env": {"LD_PRELOAD": "v", "NODE_OPTIONS": "v", "LANG": "v"},
+            },
             "b": {"url": "https://user:pass@host/${HOME}", "headers": {"X-Key": "v"}},
         }
     )
     said = cli("list-servers", cwd=stranger.below).stderr
     assert "\x1b" not in said
-    assert "sh '--token=x; curl evil'; env LD_X" in said
+    assert "sh '--token=x; curl evil' xxx" in said
+    assert (
+        "xxx '; sh hidden'; env LD_PRELOAD (can run code), NODE_OPTIONS (can run code), LANG"
+        in said
+    )
     assert "https://***@host/${HOME}; headers X-Key" in said
 
 

@@ -8,6 +8,7 @@ holds for one content at one path; the data directory has one record for each fi
 import hashlib
 import json
 import os
+import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,11 @@ from toolscript.types import SECRET_VARIABLE
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _VERSION = 1
 _MAX_SHOWN_CHARS = 300
+_RUNS_CODE = (
+    r"(?i)(?:LD|DYLD|GIT|NPM_CONFIG|PIP|UV)_\w+|\w+_OPTIONS|(?:PERL5|RUBY)(?:OPT|LIB)|PATH|BROWSER"
+    r"|PYTHON\w+|NODE_PATH|BASH_ENV|ENV|SHELL|EDITOR|PAGER"
+)
+"""Variables by which a program loads other code than its own, or starts another program."""
 """Characters of each part of an entry that the user is shown: a long one hides no other."""
 _MAX_NAMED = 3
 """Servers that a message names; a list names all."""
@@ -221,7 +227,11 @@ def _command(raw: dict[str, Any]) -> str:
 
 
 def _names(raw: dict[str, Any], key: str) -> str:
-    return f"{key} {', '.join(as_object(raw.get(key)))}"
+    names = as_object(raw.get(key))
+    marked = (
+        f"{each} (can run code)" if re.fullmatch(_RUNS_CODE, each) else each for each in names
+    )
+    return f"{key} {', '.join(marked)}"
 
 
 def _value(raw: dict[str, Any], key: str) -> str:
@@ -312,4 +322,6 @@ def _digests(servers: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show(text: str) -> str:
-    return printable(encodable(text), _MAX_SHOWN_CHARS)
+    """Returns a part of an entry on one line: a long one without its middle."""
+    shown, half = printable(encodable(text)), _MAX_SHOWN_CHARS // 2
+    return shown if len(shown) <= 2 * half else f"{shown[:half]} … {shown[-half:]}"

@@ -5,11 +5,15 @@ import os
 import re
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import launcher
-from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, on_a_terminal
+from tests.support import FUZZY, HELPERS, READ_FILE, Cli, Scripted, on_a_terminal, write_config
+
+from toolscript.config.settings import load_settings
+from toolscript.surfaces.server.doctor_checks import file_findings
 
 
 @pytest.fixture
@@ -65,11 +69,40 @@ def test_a_resting_server_is_well(cli: Cli, scripted: Scripted, port: str) -> No
     assert found["server files"]["found"] == "1 tool, started when needed"
 
 
+@pytest.mark.parametrize(
+    ("runner", "args", "is_pinned"),
+    [
+        ("npx", ["-y", "@scope/server@1.2.3"], True),
+        ("npx", ["-y", "@scope/server"], False),
+        ("npx", ["-y", "server@latest"], False),
+        ("npx", ["server@1"], False),
+        ("uvx", ["mcp-server-git==2026.1.1"], True),
+        ("uvx", ["--from", "mcp-server-git", "serve"], False),
+        ("docker", ["run", "-i", "--rm", "-e", "KEY", f"mcp/git@sha256:{'ab' * 32}"], True),
+        ("docker", ["run", "-i", "--rm", "-e", "KEY", "mcp/git:1.2.3"], False),
+    ],
+)
+def test_packages_are_named_and_whether_they_are_pinned(
+    tmp_path: Path,
+    runner: str,
+    args: list[str],
+    is_pinned: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """A package that is not pinned is another program once its author says so."""
+    config = write_config(tmp_path / "c.json", {"s": {"command": runner, "args": args}})
+    settings = load_settings({"config": str(config), "data_dir": str(tmp_path)})
+    [found] = [each for each in file_findings(settings) if each.what == "packages"]
+    assert found.ok
+    assert found.found.startswith("s ")
+    assert ("(not pinned)" not in found.found, not found.advice) == (is_pinned, is_pinned)
+    assert any(each in found.found for each in args)
+
+
 def test_what_may_be_called_and_is_accepted_unseen(cli: Cli, scripted: Scripted, port: str) -> None:
     cli.configure(files=scripted(READ_FILE))
     found = findings(cli, port, 0)
     assert found["permissions"]["found"].startswith("no rules: reads and writes are allowed")
-    assert "every user of this machine may use the gateway" in found["tokens"]["found"]
+    assert "answers only your own commands" in found["tokens"]["found"]
     servers = {"files": {**scripted(READ_FILE), "autoApprove": True}}
     rules: Any = {
         "permissions": {"fi*__a": "ask", "flies__*": "deny"},

@@ -2,6 +2,7 @@
 
 import fnmatch
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from toolscript.surfaces.server.config_sources import load
 from toolscript.surfaces.server.gateway_file import CLOSED, OPEN, GatewayFile
 from toolscript.surfaces.server.opened_stores import opened_tokens
 from toolscript.text.display import counted, printable
+from toolscript.text.secret_detection import program_indexes
 from toolscript.types import SEPARATOR, SKILLS, PermissionRule
 
 _ADVICE = {
@@ -36,6 +38,10 @@ FORMER_DATA = (
 )
 """Patterns of the data that former versions wrote, or that was put aside: nothing reads it."""
 _FORMER = "used by no version now"
+_CONTAINERS = frozenset({"docker", "podman"})
+_RUNNERS = _CONTAINERS | {"npx", "bunx", "pnpx", "uvx", "pipx"}
+_PINNED = re.compile(r".(?:@|==)v?\d+(?:\.\d+)+[\w.+-]*$"), re.compile("@sha256:")
+"""The end of a package's name that stands for one version alone; that of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ def file_findings(settings: Settings) -> Iterator[Finding]:
         return
     yield from _configuration(config)
     yield _permissions(config, settings.calls.changed_tools)
+    yield from _packages(config)
     yield checked("data", lambda: _data(settings.paths.data_dir))
     yield from _former_data(settings.paths.data_dir)
     yield from _unknown_variables()
@@ -125,6 +132,23 @@ def _find_idle(config: Config, rules: Sequence[PermissionRule]) -> list[str]:
     places = {each: each.partition(SEPARATOR)[0] for each in sorted(ids)}
     names = [*servers, SKILLS]
     return [each for each, server in places.items() if not fnmatch.filter(names, server)]
+
+
+def _packages(config: Config) -> Iterator[Finding]:
+    """The packages of other people that programs such as npx fetch and run."""
+    found: list[str] = []
+    loose = False
+    for spec in config.servers:
+        runner = Path(spec.command).stem
+        names = [spec.args[index] for index in program_indexes(spec.command, spec.args)]
+        if runner in _RUNNERS and names:
+            is_pinned = _PINNED[runner in _CONTAINERS].search(names[0]) is not None
+            loose |= not is_pinned
+            found.append(f"{spec.name} {names[0]}{'' if is_pinned else ' (not pinned)'}")
+    if found:
+        advice = "name the version that you have looked at: name@1.2.3, image@sha256:…"
+        shown = printable(", ".join(found), 500)
+        yield Finding("packages", ok=True, found=shown, advice=advice if loose else "")
 
 
 def _data(data_dir: Path) -> Finding:
