@@ -29,15 +29,15 @@ from toolscript.surfaces.http.routes import every_endpoint
 
 _CLASSES = {
     "credentials": "A server chooses who gets its credentials",
-    "tokens": "A token counts where it was not given",
+    "tokens": "A token counts elsewhere",
     "others": "A caller gets what is another's",
     "pages": "A web page reaches a local gateway",
     "addresses": "Somebody names an address that the gateway asks",
     "floods": "A message ends the process, or takes all of it",
     "programs": "A request or a folder starts a program",
-    "persons": "A person is shown less than they decide about",
+    "persons": "A person sees less than they decide about",
     "sandboxes": "A script leaves its sandbox",
-    "defaults": "A program is open as it is installed",
+    "defaults": "A fresh installation is open",
     "meanings": "Two readers take one message for different things",
     "paths": "A name becomes a path or a command line",
     "changes": "A good server turns bad",
