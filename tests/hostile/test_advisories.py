@@ -26,6 +26,7 @@ from tests.support import (
     fetch,
 )
 from toolscript.surfaces.http.routes import every_endpoint
+from toolscript.text.json_values import as_list, as_object
 
 _CLASSES = {
     "credentials": "A server chooses who gets its credentials",
@@ -191,7 +192,8 @@ ROWS = (
     Row("CVE-2026-14537 (Google toolbox)", "tokens",
         "an older door knows no grants",
         "surfaces/mcp/test_mcp_tokens.py test_nothing_else_is_found_listed_described_or_called;"
-        "surfaces/http/test_http_tokens.py test_a_token_of_one_server_calls_nothing_else"),
+        "surfaces/http/test_http_tokens.py "
+        "test_a_token_of_one_server_finds_and_lists_nothing_else"),
     Row("CVE-2026-33032 (nginx-ui) CVE-2026-32211 (Azure)", "tokens",
         "the door of MCP asks for no token",
         "surfaces/http/test_http_tokens.py test_a_wrong_token_opens_no_door_of_the_protocol"),
@@ -242,7 +244,8 @@ ROWS = (
     Row("postmark-mcp", "changes",
         "a good server turns bad",
         "hostile/test_changed_tools.py "
-        "test_no_changed_tool_can_be_found_or_called_before_it_is_approved;"
+        "test_a_change_between_list_and_call_is_noticed "
+        "test_every_door_says_why_a_held_tool_is_not_there;"
         "surfaces/cli/test_cli_doctor.py test_packages_are_named_and_whether_they_are_pinned"),
 )  # fmt: skip
 
@@ -325,14 +328,13 @@ def test_no_request_names_a_program_or_an_address(asked: Asked) -> None:
     names = set[str]()
 
     def collect(part: Any) -> None:
-        if isinstance(part, dict):
-            names.update(part.get("properties", ()))
-            names.update([part["name"]] if "in" in part else ())
-            reference = part.get("$ref", "").rpartition("/")[2]
-            collect([*part.values(), document["components"]["schemas"].get(reference)])
-        elif isinstance(part, list):
-            for each in part:
-                collect(each)
+        fields, schemas = as_object(part), document["components"]["schemas"]
+        names.update(as_object(fields.get("properties")))
+        names.update([str(fields["name"])] if "in" in fields else [])
+        for each in (*fields.values(), *as_list(part)):
+            collect(each)
+        if "$ref" in fields:
+            collect(schemas.pop(fields["$ref"].rpartition("/")[2], None))  # each once
 
     operations = [each for path in document["paths"].values() for each in path.values()]
     for each in operations:
