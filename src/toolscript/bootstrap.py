@@ -6,7 +6,7 @@ Nothing is loaded or connected here, but for a database that several gateways sh
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal, cast
@@ -30,7 +30,7 @@ from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.comparison import ChangePolicy
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.gateway import Gateway
-from toolscript.gateway.run_policy import USUAL_INTERVALS, Intervals, RunPolicy, starting
+from toolscript.gateway.run_policy import Intervals, RunPolicy, starting
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
@@ -64,7 +64,7 @@ class Wiring:
     the user's home directory, which is also the project of callers that name none."""
     skills: SkillMode = "watch"
     """Follow the folders of skills, look into them once, or leave them alone."""
-    intervals: Intervals = USUAL_INTERVALS
+    intervals: Intervals = field(default_factory=Intervals)
     """How often connected servers are asked for something."""
     model: LazyModel | None = None
     """The settings' model, if something has begun to load it; None makes it."""

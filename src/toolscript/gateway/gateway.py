@@ -26,12 +26,11 @@ from toolscript.gateway.definition_approval import DefinitionApproval
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.fair_queue import FairQueue
-from toolscript.gateway.instance import Instance, InstanceEndedError
+from toolscript.gateway.instance import Instance, InstanceEndedError, ProcessLimit
 from toolscript.gateway.managed_server import ManagedServer, status_of
 from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process.stderr_log import last_lines
-from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.run_policy import RUN_ALL, RunPolicy
 from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable

@@ -1,20 +1,20 @@
 """An instance of a server: started when it is needed, stopped once it is idle.
 
 The upstream of an instance connects and reconnects for as long as it runs. An instance whose
-tools are known rests until a request needs it.
+tools are known rests until a request needs it. If as many run as may, the least recently used
+idle one makes room.
 """
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 
 from toolscript.errors import NotConnectedError
 from toolscript.gateway.base import Caller, Connect, Failed, Report, Upstream
-from toolscript.gateway.process_limit import ProcessLimit
 from toolscript.gateway.upstream.backoff import Backoff
 from toolscript.types import ServerSpec
 
@@ -48,7 +48,7 @@ class Instance:
         spec: ServerSpec,
         connector: Callable[[], Awaitable[Connect]],
         report: Callable[[Report], bool],
-        limit: ProcessLimit,
+        limit: "ProcessLimit",
         *,
         idle_s: float,
         is_known: bool,
@@ -226,3 +226,32 @@ class Instance:
         if self.is_idle and (self._is_known or self._is_temporary):
             return self.used_at + self._idle_s - anyio.current_time()
         return self._idle_s
+
+
+class ProcessLimit:
+    """Lets ``limit`` servers run at a time, any number for 0."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._running: set[Instance] = set()
+        self._changed = anyio.Event()
+
+    @asynccontextmanager
+    async def running(self, server: Instance) -> AsyncGenerator[None]:
+        """Wait until there is room for a server, and keep it for as long as the block lasts."""
+        while self._limit and len(self._running) >= self._limit:
+            idle = [each for each in self._running if each.is_idle]
+            if idle:
+                min(idle, key=lambda each: each.used_at).stop()
+            await self._changed.wait()
+        self._running.add(server)
+        try:
+            yield
+        finally:
+            self._running.discard(server)
+            self.notify()
+
+    def notify(self) -> None:
+        """Has those who wait look again: a server has ended, or become idle."""
+        self._changed.set()
+        self._changed = anyio.Event()

@@ -4,23 +4,18 @@ They divide the servers among them: the owner of a server lists its tools for al
 alone if its entry says ``instances: one``.
 """
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from toolscript.config.secret_store import SecretStore
 from toolscript.config.servers import Config
 from toolscript.errors import DatabaseUnavailableError, NotOwnerError
-from toolscript.gateway.base import Caller, CatalogueNews, Connect, Ready, Replication, Report
+from toolscript.gateway.base import Caller, CatalogueNews, Ready, Replication, Report
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
-from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.gateway import Gateway, enabled
 from toolscript.gateway.managed_server import ManagedServer
-from toolscript.gateway.run_policy import RunPolicy
 from toolscript.storage.atomic_files import file_name
 from toolscript.types import ServerSpec
 
@@ -38,38 +33,18 @@ class ReplicatedGateway(Gateway):
         replication: The other replicas.
         config: See `Gateway`, as of the others.
         known: The snapshot to start from; entries that replicas have stored count instead.
-        connector: See `Gateway`.
-        pins: See `Gateway`.
-        policy: See `Gateway`.
-        project: See `Gateway`.
-        logs: See `Gateway`.
+        wired: What else `Gateway` takes.
+        more: The same, by its names.
     """
 
-    def __init__(  # noqa: PLR0913 - as of `Gateway`
-        self,
-        replication: Replication,
-        config: Config,
-        known: Catalogue,
-        connector: Callable[[], Connect],
-        pins: DefinitionPins,
-        *,
-        policy: RunPolicy,
-        project: str = "",
-        logs: Path = Path(),
-        secrets: SecretStore | None = None,
+    def __init__(
+        self, replication: Replication, config: Config, known: Catalogue, *wired: Any, **more: Any
     ) -> None:
         self._replication = replication
         replication.follow(enabled(config))
         stored = replication.load(config.servers).servers
-        known = Catalogue.of({**known.servers, **stored}.values())
         replication.accept(self.serve_replica)
-        super().__init__(
-            *(config, known, connector, pins),
-            policy=policy,
-            project=project,
-            logs=logs,
-            secrets=secrets,
-        )
+        super().__init__(config, Catalogue.of({**known.servers, **stored}.values()), *wired, **more)
 
     def owns(self, spec: ServerSpec) -> bool:
         """See `Gateway`."""

@@ -17,9 +17,6 @@ class Intervals:
     """At least between two listings of its tools, if it announces no changes."""
 
 
-USUAL_INTERVALS = Intervals()
-
-
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
     """Which servers run, and for how long."""

@@ -1,15 +1,23 @@
 """One MCP server: connected, watched and reconnected by one task.
 
 The task that opened something also closes it, so a server that hangs, floods or dies
-affects no other.
+affects no other. The state of the connection is a value, and each transition one function:
+
+| phase          | event                                        | next phase     | function    |
+| -------------- | -------------------------------------------- | -------------- | ----------- |
+| ``waiting``    | the pause is over, or a login has changed    | ``connecting`` | `_begin`    |
+| ``connecting`` | the tools are listed; they are listed again  | ``connected``  | `_publish`  |
+| any            | an error, also one that ends a request alone | the same       | `_explain`  |
+| any            | the connection or the attempt has ended      | ``waiting``    | `_retry`    |
 """
 
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import InitVar, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import anyio
@@ -47,7 +55,7 @@ from toolscript.gateway.upstream.other_lists import has_other_lists, other_lists
 from toolscript.gateway.upstream.request_router import RequestRouter
 from toolscript.gateway.upstream.secret_blanking import SecretBlanking
 from toolscript.gateway.upstream.session_factory import LastSession, SessionFactory
-from toolscript.gateway.upstream.tool_list_changes import ToolListChanges
+from toolscript.gateway.upstream.tool_list_changes import ChangeCount, ToolListChanges
 from toolscript.gateway.upstream.tool_listing import answers_listing, list_tools
 from toolscript.storage.atomic_files import file_name
 from toolscript.storage.base import Records
@@ -74,6 +82,42 @@ _OTHER_LISTS_CHANGED = (
 )
 
 
+class _State(NamedTuple):
+    """The state of a server's connection; `McpUpstream` puts another one in its place."""
+
+    phase: Literal["waiting", "connecting", "connected"] = "waiting"
+    login: str | None = None
+    """The stamp of the login with which the last attempt was made."""
+    needs_login: bool = False
+    """Whether the last failure was for want of a login."""
+    refused: int = 0
+    """The status with which the server refused the last request to connect, or 0."""
+    ready_at: float = math.inf
+    """When the server listed its tools first; infinite until it has."""
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether the last attempt made a connection."""
+        return self.ready_at < math.inf
+
+
+@dataclass(eq=False, slots=True)
+class _Connection:
+    """The facts about one connection, as its task and the callbacks of its session note them."""
+
+    session: LastSession = field(default_factory=lambda: LastSession("stdio", "", ""))
+    wake: anyio.Event = field(default_factory=anyio.Event)
+    """Set if there is something to do before the next ping."""
+    is_closed: bool = False
+    has_other_lists: bool = False
+    """Whether the lists of prompts and resources are those that the server has now."""
+    noise: str = ""
+    """The first text on standard output that is not MCP."""
+    listed_at: float = -math.inf
+    fresh_s: float = 0.0
+    """For how many seconds after a listing the server calls its tools valid."""
+
+
 class McpUpstream:
     """The connection to one server. `run` needs a task for itself; it sends its reports."""
 
@@ -83,8 +127,6 @@ class McpUpstream:
         self._spec = spec
         self._report = report
         self._shared = shared
-        limits = shared.limits
-        self._ping_s, self._poll_s = shared.intervals.ping_s, shared.intervals.poll_s
         apart = f".{spec.digest[:8]}" if spec.project else ""
         self._stderr = StderrLog(shared.logs / f"{file_name(spec.name)}{apart}.log")
         # A secret in the address is all the log-in that it needs.
@@ -94,50 +136,23 @@ class McpUpstream:
         self._login = Login(shared.auth, spec, shared.login_records) if has_login else None
         started = msgspec.structs.replace(spec, cwd=spec.cwd or shared.folder or None)
         self._sessions = SessionFactory(
-            started, limits, self._stderr, shared.reaper, self._login, shared.secrets
+            started, shared.limits, self._stderr, shared.reaper, self._login, shared.secrets
         )
-        self._is_connecting = False
-        self._tried_login: str | None = None
-        """The stamp of the login with which the last attempt was made."""
-        self._needs_login = False
-        """Whether the last attempt failed for want of a login."""
-        self._wake = anyio.Event()
-        self._is_closed = False
-        self._changes = self._listed_changes = 0
-        """How many changes of its tools the server has reported, and how many were there before
-        the last listing began."""
+        self._state = _State()
+        self._changes = ChangeCount()
+        self._connection = _Connection()
+        """That of the last attempt."""
         self._ready = Ready(tools=())
-        self._listed = anyio.Event()
-        """Set at the end of a listing, or of the connection."""
-        self._has_other_lists = False
-        """Whether the lists of prompts and resources are those that the server has now."""
-        self._noise = ""
-        self._status = 0
-        """The status with which the server refused the last attempt to connect, or 0."""
-        self._ready_at = math.inf
-        self._listed_at = -math.inf
-        self._fresh_s = 0.0
-        """For how many seconds after a listing the server calls its tools valid."""
-        self._session = LastSession(spec.transport, "", "")
         self._router = RequestRouter(
             spec.name,
             self._sessions.call_s,
-            self._note_failure,
+            self._explain,
             self._redact,
-            check=self._wake_up,
+            check=lambda: self._connection.wake.set(),  # noqa: PLW0108 - the latest one's
             admit=self._admit,
             is_repeatable=self._is_repeatable,
         )
         self._blanking = SecretBlanking(lambda: self._sessions.resolved.stored)
-
-    @property
-    def _is_stale(self) -> bool:
-        """Whether the tools may have changed since they were listed."""
-        return self._listed_changes < self._changes
-
-    @property
-    def _was_ready(self) -> bool:
-        return self._ready_at < math.inf
 
     @property
     def pid(self) -> int | None:
@@ -149,33 +164,35 @@ class McpUpstream:
         backoff, returns_by = Backoff(), -math.inf
         try:
             while True:
-                self._ready_at = math.inf
-                self._is_connecting, self._tried_login = True, self._login and self._login.stamp
+                self._begin()
                 error = await self._attempt()
-                self._is_connecting = False
-                self._note_listed(self._changes)
                 now = anyio.current_time()
-                lasted_s, pause_s = now - self._ready_at, 0.0
+                lasted_s, pause_s, is_over = now - self._state.ready_at, 0.0, False
                 worked = self._router.has_answered or lasted_s >= LASTING_S
-                if worked and self._was_ready and self._spec.transport != "stdio":
+                if worked and self._state.was_ready and self._spec.transport != "stdio":
                     backoff, returns_by = Backoff(), now + RETURN_S
                     is_over = self._router.lost or self._sessions.refused in FORGOTTEN
-                else:
-                    is_over = False
-                retrying = (self._was_ready and backoff.lost(lasted_s)) or now < returns_by
+                retrying = (self._state.was_ready and backoff.lost(lasted_s)) or now < returns_by
                 if not is_over:
                     pause_s = backoff.pause()
-                self._router.disconnected(error, retrying=retrying)
-                self._report(Failed(error=error, retry_s=pause_s, retrying=retrying))
-                await self._wait_before_retry(pause_s)
+                await self._retry(Failed(error=error, retry_s=pause_s, retrying=retrying))
         finally:
             self._router.disconnected("its connection was ended", retrying=False)
-            self._note_listed(self._changes)
+            self._changes.take_in(self._changes.reported)
 
-    async def _wait_before_retry(self, pause_s: float) -> None:
-        """Waits so long, or until the user has logged in or out."""
-        with anyio.move_on_after(pause_s):
-            while self._login is None or self._login.stamp == self._tried_login:  # noqa: ASYNC110 - another process logs in
+    def _begin(self) -> None:
+        """Begins an attempt to connect, with the login that is stored now."""
+        needs_login = self._state.needs_login
+        self._state = _State("connecting", self._login and self._login.stamp, needs_login)
+
+    async def _retry(self, failed: Failed) -> None:
+        """Lets requests wait or fail, for the pause or until the user has logged in or out."""
+        self._state = self._state._replace(phase="waiting")
+        self._changes.take_in(self._changes.reported)
+        self._router.disconnected(failed.error, retrying=failed.retrying)
+        self._report(failed)
+        with anyio.move_on_after(failed.retry_s):
+            while self._login is None or self._login.stamp == self._state.login:  # noqa: ASYNC110 - another process logs in
                 await anyio.sleep(LOGIN_POLL_S if self._login else math.inf)
 
     async def send(self, method: str, params: dict[str, Any], caller: Caller) -> dict[str, Any]:
@@ -186,7 +203,7 @@ class McpUpstream:
                 result = await self._router.exchange(method, params, caller)
                 return await self._blanking.blank_result(result)
             except NotConnectedError as error:
-                if not (self._needs_login and caller.may_log_in):
+                if not (self._state.needs_login and caller.may_log_in):
                     raise
                 if not self._has_new_login or anyio.current_time() > deadline:
                     raise NotConnectedError(f"{error}{await self._invitation(caller)}") from None
@@ -195,7 +212,8 @@ class McpUpstream:
     @property
     def _has_new_login(self) -> bool:
         """Whether the user has logged in, and it is not known yet whether that suffices."""
-        return self._is_connecting or (self._login and self._login.stamp) != self._tried_login
+        is_other = (self._login and self._login.stamp) != self._state.login
+        return is_other or self._state.phase == "connecting"
 
     async def _invitation(self, caller: Caller) -> str:
         """Begins a login, and returns the instruction for its user; empty if it cannot begin."""
@@ -215,19 +233,20 @@ class McpUpstream:
         last = self._shared.last_sessions.get(self._spec.digest)
         first = last.transport if last else self._spec.transport
         error = await self._connect(first)
-        is_other = self._status // 100 == _CLIENT_ERROR and self._status not in _RIGHTS
-        if first == "stdio" or self._was_ready or not is_other:
+        refused = self._state.refused
+        is_other = refused // 100 == _CLIENT_ERROR and refused not in _RIGHTS
+        if first == "stdio" or self._state.was_ready or not is_other:
             return error
         other: Transport = "http" if first == "sse" else "sse"
         second = await self._connect(other)
-        if self._was_ready:
+        if self._state.was_ready:
             return second
         return f"{error} over {_NAMES[first]}; {second} over {_NAMES[other]}"
 
     async def _connect(self, transport: Transport) -> str:
-        self._noise, self._wake, self._status = "", anyio.Event(), 0
-        self._is_closed = self._has_other_lists = False
-        self._listed_changes = self._changes
+        self._state = self._state._replace(refused=0)
+        self._connection = connection = _Connection()
+        self._changes.take_in(self._changes.reported)
         deadline = anyio.current_time() + self._sessions.connect_s
         # Kept again by a session that works.
         last = self._shared.last_sessions.pop(self._spec.digest, None)
@@ -243,17 +262,17 @@ class McpUpstream:
                 async with opened as session, anyio.create_task_group() as tasks:
                     changes = ToolListChanges(session, transport)
                     await changes.begin(tasks, self.list_again)
-                    self._session = self._describe(session, transport, last)
+                    connection.session = self._describe(session, transport, last)
                     await self._publish(session)
-                    self._shared.last_sessions[self._spec.digest] = self._session
+                    self._shared.last_sessions[self._spec.digest] = connection.session
                     scope.deadline = math.inf
                     with self._router.connected(session):
                         await self._watch(session, changes)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever one server does stays with it
-            return self._note_failure(error)
+            return self._explain(error)
         if scope.cancelled_caught:
-            self._needs_login = False
-            return self._explain(f"did not answer within {self._sessions.connect_s:g} s")
+            self._state = self._state._replace(needs_login=False)
+            return self._with_last_words(f"did not answer within {self._sessions.connect_s:g} s")
         return "the connection ended"
 
     def _describe(
@@ -266,24 +285,23 @@ class McpUpstream:
         return LastSession(transport, "" if is_updated else session.protocol_version or "", version)
 
     async def _publish(self, session: ClientSession) -> None:
-        changes = self._changes
+        """Lists the server's tools and reports them; from the first time on it is connected."""
+        connection, reported = self._connection, self._changes.reported
         listing = await list_tools(session, self._spec)
-        self._fresh_s = listing.fresh_s
         definitions = tuple(map(self._blanking.blank_definition, listing.tools))
         reviewed = await anyio.to_thread.run_sync(self._shared.pins.review, self._spec, definitions)
-        self._listed_at = anyio.current_time()
-        self._ready_at = min(self._ready_at, self._listed_at)
-        lists = self._ready.lists if has_other_lists(session) else {}
+        connection.listed_at, connection.fresh_s = anyio.current_time(), listing.fresh_s
+        ready_at = min(self._state.ready_at, connection.listed_at)
+        self._state = self._state._replace(phase="connected", needs_login=False, ready_at=ready_at)
         rejected = first_lines(listing.rejected, _MAX_REJECTED)
         self._ready = Ready(
             **contents_of(reviewed),
-            **self._session._asdict(),
+            **connection.session._asdict(),
             rejected=tuple(map(self._show, rejected)),
-            lists=lists,
+            lists=self._ready.lists if has_other_lists(session) else {},
         )
-        self._needs_login = self._is_connecting = False
         self._report(self._ready)
-        self._note_listed(changes)
+        self._changes.take_in(reported)
 
     async def _admit(self, method: str, params: dict[str, Any]) -> None:
         """Lets a call pass that the last listing allows; raises `HeldError` for a held tool.
@@ -292,9 +310,7 @@ class McpUpstream:
         """
         if method != "tools/call":
             return
-        known = self._changes  # those after the call do not count: there may be no end of them
-        while self._listed_changes < known:
-            await self._listed.wait()
+        await self._changes.taken_in()
         for held in self._ready.held:
             if held.tool.name == params.get("name"):
                 raise HeldError(held_message(held))
@@ -308,11 +324,11 @@ class McpUpstream:
 
     def list_again(self) -> None:
         """See `Upstream.list_again`."""
-        self._changes += 1
-        self._wake_up()
+        self._changes.reported += 1
+        self._connection.wake.set()
 
     async def _publish_other_lists(self, session: ClientSession) -> None:
-        self._has_other_lists = True
+        self._connection.has_other_lists = True
         lists = self._blanking.blank_lists(await other_lists(session))
         if lists != self._ready.lists:
             self._ready = msgspec.structs.replace(self._ready, lists=lists)
@@ -320,7 +336,7 @@ class McpUpstream:
 
     async def _publish_again(self, session: ClientSession) -> None:
         """Lists the tools again, after a pause and within the time to connect: no ping does."""
-        await anyio.sleep_until(self._listed_at + LISTING_PAUSE_S)
+        await anyio.sleep_until(self._connection.listed_at + LISTING_PAUSE_S)
         with anyio.move_on_after(self._sessions.connect_s) as scope:
             await self._publish(session)
         if scope.cancelled_caught:
@@ -328,29 +344,30 @@ class McpUpstream:
 
     async def _watch(self, session: ClientSession, changes: ToolListChanges) -> None:
         """Lists the tools again when they change, and pings, until the connection ends."""
+        connection, intervals = self._connection, self._shared.intervals
         while True:
-            if has_other_lists(session) and not self._has_other_lists:
+            if has_other_lists(session) and not connection.has_other_lists:
                 await self._publish_other_lists(session)
-            pause_s = math.inf if changes.is_notified else max(self._poll_s, self._fresh_s)
-            due_at = self._listed_at + pause_s
-            with anyio.move_on_after(min(self._ping_s, due_at - anyio.current_time())):
-                await self._wake.wait()
-            self._wake = anyio.Event()
-            if self._is_closed:
+            pause_s = math.inf if changes.is_notified else max(intervals.poll_s, connection.fresh_s)
+            due_at = connection.listed_at + pause_s
+            with anyio.move_on_after(min(intervals.ping_s, due_at - anyio.current_time())):
+                await connection.wake.wait()
+            connection.wake = anyio.Event()
+            if connection.is_closed:
                 raise ClosedError
             if error := self._router.lost:
                 self._report(Failed(error=error, retrying=True))
                 with anyio.move_on_after(DRAIN_S):
                     await self._router.idle()
                 raise UpstreamError(error)
-            if self._is_stale or anyio.current_time() >= due_at:
+            if self._changes.is_stale or anyio.current_time() >= due_at:
                 await self._publish_again(session)
             else:
-                await self._ping(session)
+                await self._ping(session, intervals.ping_s)
                 self._stderr.make_room()
 
-    async def _ping(self, session: ClientSession) -> None:
-        with anyio.move_on_after(self._ping_s) as scope:
+    async def _ping(self, session: ClientSession, timeout_s: float) -> None:
+        with anyio.move_on_after(timeout_s) as scope:
             try:
                 if session.discover_result is None:
                     await session.send_request(mcp_types.PingRequest(), mcp_types.EmptyResult)
@@ -363,29 +380,21 @@ class McpUpstream:
                 if self._sessions.refused and not await answers_listing(session):
                     raise
         if scope.cancelled_caught:
-            raise UpstreamError(f"did not answer a ping within {self._ping_s:g} s")
+            raise UpstreamError(f"did not answer a ping within {timeout_s:g} s")
 
     async def _hear(self, message: IncomingMessage) -> None:
+        connection = self._connection
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self.list_again()
         elif isinstance(message, _OTHER_LISTS_CHANGED):
-            self._has_other_lists = False
-            self._wake_up()
-        elif isinstance(message, ValidationError) and not self._noise:
-            self._noise = self._show(str(message.errors()[0].get("input")), 60)
-
-    def _note_listed(self, changes: int) -> None:
-        """Lets the calls go on that wait for a listing: it has taken in so many changes."""
-        self._listed_changes = changes
-        self._listed.set()
-        self._listed = anyio.Event()
+            connection.has_other_lists = False
+            connection.wake.set()
+        elif isinstance(message, ValidationError) and not connection.noise:
+            connection.noise = self._show(str(message.errors()[0].get("input")), 60)
 
     def _note_closed(self) -> None:
-        self._is_closed = True
-        self._wake_up()
-
-    def _wake_up(self) -> None:
-        self._wake.set()
+        self._connection.is_closed = True
+        self._connection.wake.set()
 
     def _show(self, text: str, limit: int = 200) -> str:
         """Returns one line of a server's text, without secrets, nor half of one at its end."""
@@ -397,19 +406,21 @@ class McpUpstream:
     def _secrets(self) -> tuple[str, ...]:
         return (*self._sessions.resolved.secrets, *(self._login.secrets if self._login else ()))
 
-    def _note_failure(self, error: BaseException) -> str:
-        """Returns one line, without secrets, about the failure.
+    def _explain(self, error: BaseException) -> str:
+        """Returns one line, without secrets, about a failure.
 
-        Keeps whether a log-in would help, which `request` offers then.
+        Keeps its status, and whether a login would help, which `send` offers then.
         """
         error = innermost(error)
         if isinstance(error, ClosedError) or is_closed(error):
-            self._needs_login = False
-            early = "" if self._was_ready else " before it was ready"
-            return self._explain(f"closed the connection{early}")
+            self._state = self._state._replace(needs_login=False)
+            early = "" if self._state.was_ready else " before it was ready"
+            return self._with_last_words(f"closed the connection{early}")
         status = self._status_in(error)
-        self._status = status or self._sessions.refused
-        self._needs_login = self._login is not None and status == HTTPStatus.UNAUTHORIZED
+        self._state = self._state._replace(
+            needs_login=self._login is not None and status == HTTPStatus.UNAUTHORIZED,
+            refused=status or self._sessions.refused,
+        )
         if status:
             return answered(status, self._spec.name if self._login else "")
         return self._show(message(error), 300) or type(error).__name__
@@ -422,49 +433,39 @@ class McpUpstream:
             return error.response.status_code
         return self._sessions.refused if is_status_only(error) else 0
 
-    def _explain(self, text: str) -> str:
+    def _with_last_words(self, text: str) -> str:
         """Returns the text, and the server's last words on standard output and error."""
-        if self._noise:
-            text += f"; it printed {self._noise!r} on stdout, which is not MCP"
+        if noise := self._connection.noise:
+            text += f"; it printed {noise!r} on stdout, which is not MCP"
         last = self._show(self._stderr.last_line) if self._spec.transport == "stdio" else ""
         return f"{text}{LAST_WORDS}{last}" if last else text
 
 
+@dataclass(eq=False)
 class McpConnect:
-    """Makes the upstreams of one configuration, and holds their shared state; see `Connect`.
+    """Makes the upstreams of one configuration, and holds their shared state; see `Connect`."""
 
-    Args:
-        limits: Times and limits; see `GatewaySettings`.
-        intervals: How often a server is asked for something.
-        data_dir: The data directory.
-        config_key: The key of the configuration.
-        pins: The definitions that were accepted.
-        secrets: The secrets that servers' entries name.
-        known: The snapshot of the catalogue.
-        logins: The storage of logins; None for the data directory.
-        folder: The working directory of servers whose entry names none; empty for this one.
-    """
+    limits: GatewaySettings
+    intervals: Intervals
+    data_dir: Path
+    config_key: str
+    pins: DefinitionPins
+    """The definitions that were accepted."""
+    secrets: SecretStore
+    """The secrets that servers' entries name."""
+    known: InitVar[Catalogue]
+    """The snapshot of the catalogue."""
+    login_records: Records | None = None
+    """The storage of logins; None for the data directory."""
+    folder: str = ""
+    """The working directory of servers whose entry names none; empty for this one."""
+    document: str = ""
+    """The address of the gateway's description as a client; empty if it has none."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what upstreams share
-        self,
-        limits: GatewaySettings,
-        intervals: Intervals,
-        data_dir: Path,
-        config_key: str,
-        pins: DefinitionPins,
-        secrets: SecretStore,
-        known: Catalogue,
-        logins: Records | None = None,
-        folder: str = "",
-        document: str = "",
-    ) -> None:
-        self.limits, self.intervals = limits, intervals
-        self.folder = folder
-        self.login_records = logins
-        self.pins = pins
-        self.logs = data_dir / "logs" / "servers" / config_key
-        self.auth = data_dir / "auth"
-        self.secrets = secrets
+    def __post_init__(self, known: Catalogue) -> None:
+        """Takes over what the snapshot tells of the last sessions."""
+        self.logs = self.data_dir / "logs" / "servers" / self.config_key
+        self.auth = self.data_dir / "auth"
         self.reaper = ProcessReaper()
         self.last_sessions = {
             entry.digest: LastSession(entry.transport, entry.protocol, entry.version)
@@ -472,7 +473,7 @@ class McpConnect:
             if entry.transport
         }
         """The last session that worked with each server, by the digest of its entry."""
-        self.logins = PendingLogins(self.auth, logins, document)
+        self.logins = PendingLogins(self.auth, self.login_records, self.document)
 
     def __call__(self, spec: ServerSpec, report: Callable[[Report], None]) -> McpUpstream:
         """See `Connect`."""

@@ -20,6 +20,31 @@ ANSWER_S = 5.0
 """How long a server may take to answer a subscription."""
 
 
+class ChangeCount:
+    """Counts the changes of its tools that a server has reported, and those that were listed."""
+
+    def __init__(self) -> None:
+        self.reported = self._taken_in = 0
+        self._listed = anyio.Event()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the tools may have changed since they were listed."""
+        return self._taken_in < self.reported
+
+    def take_in(self, reported: int) -> None:
+        """Takes note that a listing, or the end of the connection, came after so many changes."""
+        self._taken_in = reported
+        self._listed.set()
+        self._listed = anyio.Event()
+
+    async def taken_in(self) -> None:
+        """Waits for a listing after the changes so far: there may be no end of them."""
+        reported = self.reported
+        while self._taken_in < reported:
+            await self._listed.wait()
+
+
 class ToolListChanges:
     """The notices over one connection. Lives as long as the connection."""
 
