@@ -30,7 +30,7 @@ def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="toolscript-benchmark-") as data_dir:
         environ = _environment(arguments.config, data_dir)
-        _run([*TOOLSCRIPT, "gateway", "start", "--port", "0"], environ)
+        _run([*TOOLSCRIPT, "gateway", "start", "--open", "--port", "0"], environ)
         try:
             rows = _measured(
                 {

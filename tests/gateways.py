@@ -64,7 +64,7 @@ def gateway(folder: Path, *, wrap: Sequence[str] = (), **settings: str) -> Gener
     ``wrap`` is a command that starts the one that follows it, such as ``nice``.
     """
     environ = _environ(folder, settings)
-    _run([*wrap, *_PROGRAM, "start", "--port", "0"], environ)
+    _run([*wrap, *_PROGRAM, "start", "--open", "--port", "0"], environ)
     try:
         yield _started(folder)
     finally:
@@ -77,7 +77,7 @@ def at_once(folder: Path, log: IO[bytes] | None = None, **settings: str) -> Gene
 
     ``log`` receives its log.
     """
-    command = [*_PROGRAM, "start", "--foreground", "--port", "0"]
+    command = [*_PROGRAM, "start", "--open", "--foreground", "--port", "0"]
     environ = _environ(folder, settings)
     with subprocess.Popen(command, env=environ, stderr=log) as process:
         try:

@@ -33,8 +33,8 @@ class ReplicatedGateway(Gateway):
         replication: The other replicas.
         config: See `Gateway`, as of the others.
         known: The snapshot to start from; entries that replicas have stored count instead.
-        wired: What else `Gateway` takes.
-        more: The same, by its names.
+        wired: The other arguments of `Gateway`.
+        more: Those that have names.
     """
 
     def __init__(

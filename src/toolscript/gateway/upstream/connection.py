@@ -463,7 +463,7 @@ class McpConnect:
     """The address of the gateway's description as a client; empty if it has none."""
 
     def __post_init__(self, known: Catalogue) -> None:
-        """Takes over what the snapshot tells of the last sessions."""
+        """Takes the last sessions over from the snapshot."""
         self.logs = self.data_dir / "logs" / "servers" / self.config_key
         self.auth = self.data_dir / "auth"
         self.reaper = ProcessReaper()
