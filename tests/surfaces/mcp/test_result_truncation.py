@@ -159,7 +159,7 @@ def test_everything_else_that_is_left_out_is_had_by_its_name() -> None:
     resource = {"type": "resource", "resource": {"uri": "file:///x", "text": "of x"}}
     meta = {"vendor/x": [{"deep": "b" * 1000}]}
     model = Model({"content": [noted, resource], "_meta": meta, "more": {"y": 1}})
-    assert model.text.splitlines()[1] == "Left out: _meta, 1 KiB"
+    assert model.text.splitlines()[1] == "Left out: _meta, 1.0 kB"
     assert model.result["more"] == {"y": 1}
     assert "or query (such as '_meta')." in model.text
     assert model.block(query="content[1]") == [resource]
@@ -213,7 +213,7 @@ def test_images_count_by_their_pixels() -> None:
     assert Model(small, 5 * 640 * 4 + 4).result == small
     model = Model({"content": [text("a chart"), image(20_000, 10), image(100, 100)]})
     assert [block["type"] for block in model.result["content"]] == ["text", "image"]
-    assert "Left out: content[1], image/png, 20000 × 10 pixels, 2 KiB" in model.text
+    assert "Left out: content[1], image/png, 20000 × 10 pixels, 3.0 kB" in model.text
     assert model.text.endswith("\na chart")
     with pytest.raises(ArgumentsError, match="which no model can be shown"):
         model.block(query="content[1]")

@@ -1,12 +1,14 @@
-"""``toolscript list-servers`` and ``toolscript list-tools``."""
+"""``toolscript list-servers``, ``list-tools`` and ``models``."""
 
 import shlex
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from toolscript.surfaces.cli.connect import connected
 from toolscript.surfaces.cli.options import (
+    output_choice,
     output_option,
     refresh_option,
     settings_options,
@@ -17,6 +19,8 @@ from toolscript.surfaces.cli.output import (
     note,
     note_missing,
     print_answer,
+    print_json,
+    print_table,
 )
 
 _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
@@ -102,3 +106,31 @@ def _resources(server: dict[str, Any]) -> list[str]:
         return [""] * 4
     memory, cpu = f"{server['memoryMiB']:.1f} MiB", f"{server['cpuSeconds']:.2f} s"
     return [str(server["instances"]), str(server["processes"]), memory, cpu]
+
+
+@click.command()
+@output_choice("A table for people, or JSON.", "table", "json")
+def models(output: str) -> None:
+    """List the embedding models that are known.
+
+    MTEB is the published mean nDCG@10 of its retrieval tasks. Choose a model with
+    --model or TOOLSCRIPT_SEARCH_MODEL.
+    """
+    from toolscript.embedding.models import MODELS  # noqa: PLC0415 - not for the other lists
+
+    if output == "json":
+        print_json({"models": [asdict(spec) for spec in MODELS]})
+        return
+    rows = [
+        [
+            spec.repository or "bundled",
+            f"{spec.megabytes:g} MB",
+            spec.parameters,
+            str(spec.dimensions),
+            "-" if spec.mteb is None else f"{spec.mteb:.2f}",
+            spec.pooling,
+            spec.use,
+        ]
+        for spec in MODELS
+    ]
+    print_table(["Model", "Size", "Parameters", "Dimensions", "MTEB", "Pooling", "Use"], rows)

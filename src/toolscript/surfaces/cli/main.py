@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from toolscript.errors import ToolscriptError
-from toolscript.surfaces.server.garbage_collection import collect_rarely, exit_at_once
+from toolscript.surfaces.server.process_memory import collect_rarely, exit_at_once
 from toolscript.surfaces.server.signals import EndedError, raise_when_asked_to_end
 from toolscript.text.display import harmless, printable
 from toolscript.version import __version__
@@ -72,6 +72,7 @@ COMMANDS = [name for group in GROUPS.values() for name in group]
 _MODULES = {
     "list-servers": "list_commands",
     "list-tools": "list_commands",
+    "models": "list_commands",
     "get-types": "types_command",
     "describe": "detail_commands",
     "logs": "detail_commands",

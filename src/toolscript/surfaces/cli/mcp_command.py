@@ -17,7 +17,7 @@ from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.surfaces.cli.options import settings_options
 from toolscript.surfaces.cli.output import note
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.garbage_collection import collect_as_usual
+from toolscript.surfaces.server.process_memory import collect_as_usual, freeze_gc, keep_heap_small
 from toolscript.text.wire_constants import RUN, SKILLS_EXTENSION
 from toolscript.version import __version__
 
@@ -99,12 +99,11 @@ def _serve_alone(settings: Settings) -> None:
     from toolscript import bootstrap  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.request_context import Exposure  # noqa: PLC0415 - the same
     from toolscript.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415 - the same
-    from toolscript.surfaces.server import process_memory  # noqa: PLC0415 - the same
     from toolscript.types import owned  # noqa: PLC0415 - the same
 
-    process_memory.keep_heap_small()
+    keep_heap_small()
     app = bootstrap.application(settings, config)
-    process_memory.freeze_gc()
+    freeze_gc()
     anyio.run(
         serve_stdio, app, cast("Exposure", settings.server.exposure), owned(settings.client.profile)
     )

@@ -32,10 +32,9 @@ from toolscript.surfaces.server import logs
 from toolscript.surfaces.server.authentication import ANY_HOST, LOOPBACK_HOSTS, TokenAuthenticator
 from toolscript.surfaces.server.authorization_server import OAuthServer
 from toolscript.surfaces.server.config_sources import load
-from toolscript.surfaces.server.garbage_collection import collect_as_usual
 from toolscript.surfaces.server.gateway_file import GatewayFile, GatewayRecord
 from toolscript.surfaces.server.oauth_client_metadata import ClientDocuments
-from toolscript.surfaces.server.process_memory import freeze_gc, keep_heap_small
+from toolscript.surfaces.server.process_memory import collect_as_usual, freeze_gc, keep_heap_small
 from toolscript.surfaces.server.request_log import RequestStats
 from toolscript.surfaces.server.signals import end_signals
 from toolscript.version import __version__

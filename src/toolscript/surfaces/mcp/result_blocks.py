@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from toolscript.text.display import printable
+from toolscript.text.display import printable, size_text
 from toolscript.text.image_size import image_size
 from toolscript.text.token_estimate import BYTES_PER_TOKEN, image_tokens
 
@@ -62,11 +62,6 @@ def read_block(raw: msgspec.Raw) -> Block:
 def texts_of(blocks: Iterable[Block]) -> list[str]:
     """Returns the texts of those blocks that have one."""
     return [block.text for block in blocks if block.text is not None]
-
-
-def size_text(number: int) -> str:
-    """Returns a number of bytes for reading, such as ``3 KiB``."""
-    return f"{number / 2**20:.1f} MiB" if number >= 2**20 else f"{max(1, number // 1024)} KiB"
 
 
 def _string(fields: Fields, key: str) -> str | None:

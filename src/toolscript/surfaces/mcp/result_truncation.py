@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from toolscript.gateway.raw_results import is_moderate
-from toolscript.surfaces.mcp.result_blocks import Block, Fields, read_blocks, size_text, texts_of
+from toolscript.surfaces.mcp.result_blocks import Block, Fields, read_blocks, texts_of
 from toolscript.surfaces.mcp.result_reading import Lines, StoredResult
-from toolscript.text.display import counted, printable
+from toolscript.text.display import counted, printable, size_text
 from toolscript.text.json_rows import rows
 from toolscript.text.json_values import as_object
 from toolscript.text.wire_constants import MORE

@@ -1,10 +1,17 @@
-"""Keeps the memory of a process that runs for long small, and its garbage collector quick."""
+"""Keeps the memory of a process that runs for long small, and the garbage collector quick.
 
-import ctypes
+Each run of that takes time in proportion to the objects of all imported modules. A command ends
+before it has made much garbage; a gateway runs on.
+"""
+
 import gc
 import threading
 import time
+from typing import NoReturn
 
+_DEFAULT = gc.get_threshold()
+_OBJECTS = 100_000
+"""How many more objects there have to be before a run, in a command."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """As ``malloc.h`` has them."""
 _LARGE = 4 << 20
@@ -20,6 +27,8 @@ def keep_heap_small(period_s: float = 30.0) -> None:
     need more memory than searching does afterwards. Handing back 32 MB takes some 2 ms; if there is
     nothing to hand back it takes nearly nothing.
     """
+    import ctypes  # noqa: PLC0415 - not for a command
+
     try:
         libc = ctypes.CDLL(None)
         set_limit, release = libc.mallopt, libc.malloc_trim
@@ -43,3 +52,19 @@ def freeze_gc() -> None:
     nothing else runs.
     """
     gc.freeze()
+
+
+def collect_rarely() -> None:
+    """Run the collector as rarely as a command needs it."""
+    gc.set_threshold(_OBJECTS)
+
+
+def collect_as_usual() -> None:
+    """Run the collector as often as Python does by default: for a program that runs on."""
+    gc.set_threshold(*_DEFAULT)
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """Raise `SystemExit`, after which the interpreter does not run the collector once more."""
+    gc.freeze()
+    raise SystemExit(code)

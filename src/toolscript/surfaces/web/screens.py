@@ -39,7 +39,6 @@ _MODULES = (
     "server_screens",
     "review_screens",
     "usage_screens",
-    "skills_screen",
     "owner_screens",
     "consent_screen",
 )

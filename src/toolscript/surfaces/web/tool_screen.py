@@ -1,4 +1,4 @@
-"""Shows a tool: its description, code that calls it, its calls and its versions."""
+"""Shows a tool: its description, code that calls it, its calls and its versions; and skills."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import anyio.to_thread
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 
 from toolscript.app.application import App
@@ -20,8 +20,15 @@ from toolscript.gateway.definitions.comparison import AcceptedBy, Version
 from toolscript.gateway.definitions.word_diff import Change, changes
 from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery, RecordedCall
 from toolscript.surfaces.http.activity_routes import recorded
-from toolscript.surfaces.http.answers import RelatedAnswer, ToolAnswer, tool_answer
+from toolscript.surfaces.http.answers import (
+    RelatedAnswer,
+    SkillFile,
+    SkillsAnswer,
+    ToolAnswer,
+    tool_answer,
+)
 from toolscript.surfaces.http.graph_routes import related_to
+from toolscript.surfaces.http.routes import list_skills, read_skill
 from toolscript.surfaces.server.audit_log import ANYONE, OWNER
 from toolscript.surfaces.server.authentication import access_of, grant_of, holder_of
 from toolscript.surfaces.server.page_sessions import PAGE
@@ -105,3 +112,17 @@ def _relations(app: App, request: Request, tool: str) -> RelatedAnswer | None:
         return related_to(app, grant_of(request), tool, _RELATED)
     except InputError:  # nothing is learned here
         return None
+
+
+class SkillsScreen(Struct, frozen=True, kw_only=True):
+    """Every skill, and one of them to read."""
+
+    skills: SkillsAnswer
+    file: SkillFile | UnsetType = UNSET
+
+
+@SCREENS.add("GET", "/skills", "skills.html")
+async def skills(app: App, request: Request) -> Any:
+    """Every skill; with ``?name=`` one of them is shown."""
+    file = await read_skill(app, request) if "name" in request.query_params else UNSET
+    return SkillsScreen(skills=await list_skills(app, request), file=file)
