@@ -45,7 +45,7 @@ from tests.support import NO_HUB
 from toolscript.config import servers as config
 from toolscript.config.aliases import ALIASES, SWITCH_KEYS, UNREAD_KEYS
 from toolscript.config.entry import KEYS
-from toolscript.config.server_sections import TOP_LEVEL_KEYS
+from toolscript.config.file_parser import TOP_LEVEL_KEYS
 from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli
 from toolscript.types import OAuthClient

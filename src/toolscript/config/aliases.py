@@ -1,6 +1,6 @@
 """Takes other clients' spellings of a server's entry for toolscript's own, and names the rest."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, cast
 
@@ -75,27 +75,13 @@ def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     }
     for key, value in as_object(entry.get("tool_configuration")).items():  # Anthropic's API
         entry.setdefault(key, value)
-    started = as_object(entry.get("command"))  # an older Zed's
-    if "path" in started:
-        entry |= {key: started[key] for key in ("args", "env") if key in started}
-        entry["command"] = started["path"]
-    command = as_list(entry.get("command"))  # opencode's
-    if command:
-        entry["command"] = command[0]
-        entry["args"] = [*command[1:], *as_list(entry.get("args"))]
+    _split_command(entry)
     for alias, key in ALIASES.items():
         if alias in entry and (alias != "tools" or isinstance(entry[alias], list)):
             entry[key] = _merge(key, entry.pop(alias), entry.get(key))
     if headers := _foreign_headers(entry):
         entry["headers"] = _merge("headers", headers, entry.get("headers"))
-    if "resultLimit" in entry and not isinstance(entry["resultLimit"], dict):
-        entry["resultLimit"] = {"*": entry["resultLimit"]}
-    if "tools" in entry:
-        entry["tools"] = _repairs_in(entry["tools"])
-    if isinstance(entry.get("autoApprove"), list):  # names of tools, as Cline has them
-        del entry["autoApprove"]
-    entry |= {key: _texts(entry[key]) for key in ("args", "env", "headers") if key in entry}
-    return entry
+    return entry | {key: shape(entry[key]) for key, shape in _SHAPES.items() if key in entry}
 
 
 def spelling_of(key: str, value: object, raw: dict[str, Any]) -> str:
@@ -172,6 +158,17 @@ def _repairs_in(tools: object) -> dict[str, Any]:
     }
 
 
+def _split_command(entry: dict[str, Any]) -> None:
+    """Takes a command apart that is an object, as an older Zed's, or a list, as opencode's."""
+    command: Any = entry.get("command")
+    if "path" in as_object(command):
+        entry |= {key: command[key] for key in ("args", "env") if key in command}
+        entry["command"] = command["path"]
+    elif as_list(command):
+        entry["command"] = command[0]
+        entry["args"] = [*command[1:], *as_list(entry.get("args"))]
+
+
 def _foreign_headers(entry: dict[str, Any]) -> dict[str, Any]:
     """Returns the headers that other keys state, some from the environment, as Codex does."""
     headers: dict[str, Any] = {}
@@ -234,3 +231,12 @@ def _text(word: Any) -> Any:
     if isinstance(word, bool):
         return str(word).lower()
     return str(word) if isinstance(word, int | float) else word
+
+
+_SHAPES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("args", "env", "headers"), _texts),
+    "tools": _repairs_in,
+    "resultLimit": lambda value: {"*": value} if isinstance(value, int | float | str) else value,
+    "autoApprove": lambda value: False if isinstance(value, list) else value,
+}
+"""The form of a key's value here, made of the forms that it may have."""

@@ -21,10 +21,9 @@ from toolscript.config.aliases import (
 from toolscript.config.client_rules import StatedRule, rules_about, settle
 from toolscript.config.clients import ClientFile
 from toolscript.config.entry import KEYS, MAX_TIMEOUT_S, EntryError, Source, server
-from toolscript.config.file_parser import parsed
+from toolscript.config.file_parser import SECTIONS, entries_of, parsed, sections_of
 from toolscript.config.own_entry import is_itself
 from toolscript.config.permission_rules import key_of, literal
-from toolscript.config.server_sections import SECTIONS, entries_of, sections_of
 from toolscript.config.variables import FILE, has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded

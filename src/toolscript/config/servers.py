@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from msgspec import structs
 
 from toolscript.config.aliases import describe_unread, misspelt
 from toolscript.config.entry import EntryError, Source, no_version, read, server
-from toolscript.config.file_parser import parsed
+from toolscript.config.file_parser import TOP_LEVEL_KEYS, entries_of, parsed
 from toolscript.config.issuer import Issuer, issuer_of
 from toolscript.config.locations import home_file, key_of, locate, watched
 from toolscript.config.own_entry import REASON, is_itself
@@ -28,7 +28,6 @@ from toolscript.config.permission_rules import (
     sources_of,
 )
 from toolscript.config.secret_store import SecretStore
-from toolscript.config.server_sections import TOP_LEVEL_KEYS, entries_of
 from toolscript.config.trust import TrustStore, read_file
 from toolscript.config.variables import Variables
 from toolscript.errors import (
@@ -45,6 +44,8 @@ from toolscript.types import PermissionRule, ServerSpec
 _RULES = ("permissions", "profiles")
 """The keys of a file that limit calls."""
 _PROFILE_KEYS = ("permissions", "tools")
+_Rules: TypeAlias = tuple[tuple[PermissionRule, ...], ...]
+"""Rules by their source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Config:
     """The folders of skills; None if the configuration does not mention skills."""
     skills_problem: str = ""
     """Why the folders of skills cannot be used; empty if they can."""
-    permissions: tuple[tuple[PermissionRule, ...], ...] = ()
+    permissions: _Rules = ()
     """The rules of each file, those of its servers' entries included."""
     profiles: Mapping[str, PermissionProfile] = field(default_factory=dict[str, PermissionProfile])
     """Further limits by name; a caller or a token chooses them."""
@@ -208,51 +209,64 @@ def config_of(
             leaves that to the process.
         version: Returns the version of a stored secret.
     """
+    document = parsed(path, data)
+    entries = entries_of(path, document)
+    source = Source(environ, base, path.parent, version)
     servers: list[ServerSpec] = []
     problems: list[ServerProblem] = []
-    document = parsed(path, data)
+    unread: dict[str, tuple[str, ...]] = {}
     rules: list[PermissionRule] = []
-    entries = entries_of(path, document)
-    own: dict[str, tuple[str, ...]] = {}
-    notes: dict[str, list[str]] = {}
-    source = Source(environ, base, path.parent, version)
     for name, raw in entries.items():
         if _is_comment(name, raw):
             continue
         try:
-            notes[name] = [*describe_unread(as_object(raw))]
-            spec = server(name, raw, source, notes[name])
-            if is_itself(spec, environ):
-                spec, own[name] = ServerSpec(name=name, transport="stdio", disabled=True), (REASON,)
-            _check_name(spec)
-            servers.append(spec)
-            rules += rules_of(as_object(raw).get("permissions"), f"{name}.permissions", name)
+            spec, notes, stated = _read_entry(name, raw, source)
         except (EntryError, RuleError, SecretStoreError) as mistake:
-            servers = [spec for spec in servers if spec.name != name]
             problems.append(ServerProblem(path, encodable(name), encodable(str(mistake))))
-    # Rules that are not read might have denied something.
-    if mistake := misspelt(document, _RULES, TOP_LEVEL_KEYS):
-        raise ConfigSyntaxError(encodable(f"{path}: {mistake}"))
-    mistake = misspelt(document, TOP_LEVEL_KEYS)
-    if base is not None and "issuer" in document:
-        mistake = "issuer counts in your own file alone, so this one is not read"
-    lines = (encodable(f"{path}: {mistake}"),) if mistake else ()
-    running = [spec.name for spec in servers if not spec.disabled]
-    *stricter, top = _permissions(path, document)
+            continue
+        servers.append(spec)
+        rules += stated
+        if notes or not spec.disabled:
+            unread[name] = notes
+    try:
+        (*stricter, top), profiles = _limits(document)
+    except RuleError as mistake:  # it might have denied something
+        raise ConfigSyntaxError(encodable(f"{path}: {mistake}")) from None
     config = Config(
         (path,),
         tuple(servers),
         tuple(problems),
-        {name: (*map(encodable, notes[name]),) for name in running} | own,
+        unread,
         permissions=(*stricter, (*top, *rules)),
-        profiles=_profiles(path, document),
+        profiles=profiles,
         issuer=issuer_of(path, document, environ) if base is None else None,
-        key_problems=lines,
+        key_problems=_find_key_problems(path, document, is_own=base is None),
     )
     try:
         return replace(config, skills=_skills(path, document, environ))
     except EntryError as mistake:
         return replace(config, skills_problem=encodable(f"{path}: {mistake}"))
+
+
+def _read_entry(
+    name: str, raw: Any, source: Source
+) -> tuple[ServerSpec, tuple[str, ...], tuple[PermissionRule, ...]]:
+    """Returns the server of an entry, a line for each thing that is not read, and its rules."""
+    notes = [*describe_unread(as_object(raw))]
+    spec = server(name, raw, source, notes)
+    rules = rules_of(as_object(raw).get("permissions"), f"{name}.permissions", name)
+    if is_itself(spec, source.environ):
+        return ServerSpec(name=name, transport="stdio", disabled=True), (REASON,), rules
+    if name.casefold().startswith("toolscript") and not spec.disabled:
+        raise EntryError("toolscript asks users in names that begin with its; rename the server")
+    return spec, () if spec.disabled else tuple(map(encodable, notes)), rules
+
+
+def _find_key_problems(path: Path, document: dict[str, Any], *, is_own: bool) -> tuple[str, ...]:
+    mistake = misspelt(document, TOP_LEVEL_KEYS)
+    if "issuer" in document and not is_own:
+        mistake = "issuer counts in your own file alone, so this one is not read"
+    return (encodable(f"{path}: {mistake}"),) if mistake else ()
 
 
 def _is_comment(name: str, raw: Any) -> bool:
@@ -269,47 +283,36 @@ def _skills(
     return tuple(path.parent / expanded(each) for each in folders)
 
 
-def _check_name(spec: ServerSpec) -> None:
-    if spec.name.casefold().startswith("toolscript") and not spec.disabled:
-        raise EntryError("toolscript asks users in names that begin with its; rename the server")
+def _limits(document: dict[str, Any]) -> tuple[_Rules, dict[str, PermissionProfile]]:
+    """Returns the sources of the rules at the top of a file, and its profiles by name.
 
-
-def _permissions(path: Path, document: dict[str, Any]) -> tuple[tuple[PermissionRule, ...], ...]:
-    """Returns the sources of the rules at the top of a file; raises `ConfigSyntaxError`.
-
-    A rule that cannot be read might have denied something, so the file as a whole is not used.
+    Raises `RuleError`.
     """
-    try:
-        return sources_of(document.get("permissions"), "permissions")
-    except RuleError as mistake:
-        raise ConfigSyntaxError(f"{path}: {mistake}") from None
+    if mistake := misspelt(document, _RULES, TOP_LEVEL_KEYS):
+        raise RuleError(mistake)
+    profiles: Any = document.get("profiles", {})
+    if not isinstance(profiles, dict):
+        raise RuleError("profiles must be an object of profiles by name")
+    named = cast("dict[str, Any]", profiles).items()
+    return (
+        sources_of(document.get("permissions"), "permissions"),
+        {name: _profile(f"profiles.{name}", value) for name, value in named},
+    )
 
 
-def _profiles(path: Path, document: dict[str, Any]) -> dict[str, PermissionProfile]:
-    """Returns the profiles by name; raises `ConfigSyntaxError`."""
-    raw: Any = document.get("profiles", {})
-    if not isinstance(raw, dict):
-        raise ConfigSyntaxError(f"{path}: profiles must be an object of profiles by name")
-    profiles: dict[str, PermissionProfile] = {}
-    for name, value in cast("dict[str, Any]", raw).items():
-        place = f"profiles.{name}"
-        if not isinstance(value, list | dict):
-            raise ConfigSyntaxError(
-                f"{path}: {place} must be a list of servers and tools, "
-                'or an object such as {"tools": ["git"], "permissions": {}}'
-            )
-        profile = cast("dict[str, Any]", {"tools": value} if isinstance(value, list) else value)
-        unknown = [key for key in profile if key not in _PROFILE_KEYS]
-        if unknown:  # which the profile's author took for a limit
-            mistake = misspelt(profile, _PROFILE_KEYS) or (
-                f"the key {unknown[0][:60]!r} is not known; use {' or '.join(_PROFILE_KEYS)}"
-            )
-            raise ConfigSyntaxError(encodable(f"{path}: {place}: {mistake}"))
-        try:
-            names = profile.get("tools")
-            selection = None if names is None else selection_of(names, f"{place}.tools")
-            rules = rules_of(profile.get("permissions"), f"{place}.permissions")
-        except RuleError as mistake:
-            raise ConfigSyntaxError(f"{path}: {mistake}") from None
-        profiles[name] = PermissionProfile(rules, selection)
-    return profiles
+def _profile(place: str, value: Any) -> PermissionProfile:
+    """Returns a profile; raises `RuleError`, also for a key that its author took for a limit."""
+    if not isinstance(value, list | dict):
+        raise RuleError(
+            f"{place} must be a list of servers and tools, "
+            'or an object such as {"tools": ["git"], "permissions": {}}'
+        )
+    profile = cast("dict[str, Any]", {"tools": value} if isinstance(value, list) else value)
+    for key in (key for key in profile if key not in _PROFILE_KEYS):
+        expected = f"the key {key[:60]!r} is not known; use {' or '.join(_PROFILE_KEYS)}"
+        raise RuleError(f"{place}: {misspelt([key], _PROFILE_KEYS) or expected}")
+    names = profile.get("tools")
+    return PermissionProfile(
+        rules_of(profile.get("permissions"), f"{place}.permissions"),
+        None if names is None else selection_of(names, f"{place}.tools"),
+    )

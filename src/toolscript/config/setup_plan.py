@@ -14,8 +14,7 @@ from toolscript.config.client_rules import settle
 from toolscript.config.client_servers import ClientServer
 from toolscript.config.clients import ClientFile
 from toolscript.config.file_editor import REMOVED, edit
-from toolscript.config.file_parser import parsed
-from toolscript.config.server_sections import SECTIONS
+from toolscript.config.file_parser import SECTIONS, parsed
 from toolscript.config.variables import has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.json_values import as_list

@@ -19,9 +19,8 @@ from typing import Any, cast
 import msgspec
 
 from toolscript.config.aliases import rewrite
-from toolscript.config.file_parser import parsed
+from toolscript.config.file_parser import entries_of, parsed
 from toolscript.config.locations import placed, trust_record
-from toolscript.config.server_sections import entries_of
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError
 from toolscript.storage.atomic_files import resolved, write_atomically
 from toolscript.text.display import encodable, printable
