@@ -200,10 +200,15 @@ class App:
         grant = self.permissions.narrow(grant)
         return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.permissions)
 
-    def skills(self, grant: Grant = EVERYTHING) -> ScopedSkills:
-        """Returns the skills, as far as ``grant`` and the rules let the caller read them."""
-        ids = [skill.id for skill in self._skills.feed.catalogue.skills.values()]
-        readable = self.permissions.readable(self.permissions.narrow(grant), ids)
+    def skills(self, grant: Grant = EVERYTHING, *, by_model: bool = False) -> ScopedSkills:
+        """Returns the skills, as far as ``grant`` and the rules let the caller read them.
+
+        A model gets none that is for people alone.
+        """
+        skills = self._skills.feed.catalogue.skills.values()
+        withheld = {skill.id for skill in skills if by_model and not skill.is_for_models}
+        ids = [skill.id for skill in skills]
+        readable = self.permissions.readable(self.permissions.narrow(grant), ids, withheld)
         return ScopedSkills(self._skills, readable)
 
     @property

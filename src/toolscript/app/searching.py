@@ -49,8 +49,8 @@ class Searches:
     """The rules, by which tools are denied."""
     catalogue: Callable[[Grant], ScopedCatalogue]
     """Returns the tools that a grant allows."""
-    skills: Callable[[Grant], ScopedSkills]
-    """Returns the skills that a grant allows."""
+    skills: Callable[..., ScopedSkills]
+    """Returns the skills that a grant allows; see `App.skills`."""
 
     @property
     def indexed(self) -> int:
@@ -93,7 +93,7 @@ class Searches:
         of_tools = replace(request, skills=False)
         servers = (*request.servers, SKILLS) if request.servers else ()
         of_skills = replace(of_tools, servers=servers, why="")
-        skills = await self.skills(request.grant).search(of_skills)
+        skills = await self.skills(request.grant, by_model=request.by_model).search(of_skills)
         if not self.indexed and skills.hits:
             return skills
         return _merge(await self._search_tools(of_tools, catalogue), skills)

@@ -1,7 +1,7 @@
 """Decides about each tool by the rules of the configuration and of the caller."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -92,15 +92,17 @@ class ToolPermissions:
         rule = decide(self._sources(grant), identifier, "read")
         return rule is not None and rule.decision == "deny"
 
-    def readable(self, grant: Grant, skills: Iterable[str]) -> Grant:
+    def readable(self, grant: Grant, skills: Iterable[str], withheld: Collection[str]) -> Grant:
         """Returns the part of a grant for skills that no rule denies; see `denies_reading`.
 
         Args:
             grant: The caller's.
             skills: The ids of all skills.
+            withheld: Those that this caller does not get, whatever the rules say.
         """
         granted = [skill for skill in skills if grant.allows(skill)]
-        rest = [skill for skill in granted if not self.denies_reading(grant, skill)]
+        allowed = (skill for skill in granted if not self.denies_reading(grant, skill))
+        rest = [skill for skill in allowed if skill not in withheld]
         if rest == granted:
             return grant
         return replace(grant, servers=(), tools=tuple(map(literal, rest)))

@@ -34,14 +34,17 @@ class FrontMatter:
     body: str
     warnings: tuple[str, ...] = ()
     """Mistakes that were read leniently, a sentence each."""
+    is_for_models: bool = True
+    """Whether models may begin it by themselves."""
 
 
 def read_front_matter(text: str) -> FrontMatter:
     """Returns the front matter of a Markdown file; one without has neither name nor description.
 
-    Only these two keys are looked at, and read as they are written: see `plain_yaml`. If the YAML
-    cannot be read, they are read line by line. Raises `SkillError` for front matter that does not
-    end, has anchors, aliases, too many levels, or a tag under one of these keys.
+    Only these two keys, and those that keep a skill from models, are looked at, and read as they
+    are written: see `plain_yaml`. If the YAML cannot be read, they are read line by line. Raises
+    `SkillError` for front matter that does not end, has anchors, aliases, too many levels, or a tag
+    under one of these keys.
     """
     lines = _without_preamble(text).split("\n")
     if lines[0].rstrip() != _MARK:
@@ -60,7 +63,10 @@ def read_front_matter(text: str) -> FrontMatter:
     name = _text(fields, "name", MAX_NAME_CHARS, warnings)
     description = _text(fields, "description", MAX_DESCRIPTION_CHARS, warnings)
     body = "\n".join(lines[end + 1 :])
-    return FrontMatter(name, description, body, tuple(warnings))
+    metadata = as_object(fields.get("metadata"))
+    switches = (fields.get("disable-model-invocation"), metadata.get("internal"))
+    is_for_models = not any(str(each).casefold() == "true" for each in switches)
+    return FrontMatter(name, description, body, tuple(warnings), is_for_models)
 
 
 def read_every_field(text: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ MAX_TOTAL_BYTES = 64 * 1024 * 1024
 """The most text of all skills; those later in the order of the folders are left out."""
 _NEVER: Stamp = (-1, -1, -1, -1, -1)
 """The stamp of no file."""
-MADE_BY = "6"
+MADE_BY = "7"
 """Raised when a text is read or cut differently: what is kept of unchanged files is then of no
 use any more."""
 
@@ -60,6 +60,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     passages: tuple[Passage, ...]
     warnings: tuple[str, ...] = ()
     """Mistakes in its front matter that were read leniently."""
+    is_for_models: bool = True
+    """Whether models may find and read it; if not, it is for people."""
 
     @property
     def id(self) -> str:
@@ -338,6 +340,7 @@ def read_skill(root: str, path: str, text: str) -> Skill:
         path=path,
         passages=passages,
         warnings=warnings,
+        is_for_models=front.is_for_models,
     )
 
 

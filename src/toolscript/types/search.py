@@ -124,6 +124,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The id or name of a tool whose rank, or absence, the result is to explain."""
     skills: bool = False
     """Whether to search skills as well as tools."""
+    by_model: bool = False
+    """Whether a model asks: it finds no skill that is for people alone."""
 
     def shows(self, identifier: str) -> bool:
         """Whether the document with the id ``identifier`` may be found."""

@@ -70,6 +70,32 @@ def test_tools_and_skills_in_one_list(url: str) -> None:
     talk(f"{url}/mcp/search", work)
 
 
+@pytest.mark.parametrize("key", ["disable-model-invocation: true", "metadata: {internal: true}"])
+def test_a_skill_for_people_is_not_offered_to_models(tmp_path: Path, key: str) -> None:
+    cli = Cli(tmp_path, NO_HUB)
+    cli.configure(files=Scripted(tmp_path)(READ_FILE))
+    folder = put(tmp_path / ".agents" / "skills") / "release"
+    folder.mkdir()
+    front = f"---\nname: release\ndescription: Brew kombucha.\n{key}\n---\nTag it."
+    (folder / "SKILL.md").write_text(front, "utf-8")
+
+    async def work(client: Client) -> None:
+        asked = {"query": "brew kombucha", "detail": True}
+        found = (await said(client, "search_skills", asked))["skills"]
+        found += (await said(client, "search_tools", {**asked, "include_skills": True}))["tools"]
+        assert "skills:release" not in {row["id"] for row in found}
+        answer = await client.call_tool("read_skill", {"skill": "release"})
+        assert answer.is_error
+        listed = await client.list_resources()
+        assert not [row for row in listed.resources if "release" in str(row.uri)]
+
+    with serving(cli) as url:
+        talk(f"{url}/mcp", work)
+        assert "release" in cli("skills", "search", "brew kombucha").stdout
+        [row] = [each for each in cli("skills", "list").stdout.splitlines() if "release" in each]
+        assert "(not for models) Brew kombucha." in row
+
+
 def test_clients_are_told_when_the_first_skill_comes_and_the_last_goes(tmp_path: Path) -> None:
     """skills:folders: the two tools are listed where there is something to be found."""
     cli = Cli(tmp_path, NO_HUB)

@@ -54,7 +54,10 @@ def list_skills(output: str, **flags: Any) -> None:
     """List every skill, and what was left out and why."""
     with connected(flags, only="", embed=False, skills="list_only") as client:
         answer = client.get("/skills")
-    rows = [[skill["name"], skill["description"]] for skill in answer["skills"]]
+    rows = [
+        [skill["name"], ("" if skill["forModels"] else "(not for models) ") + skill["description"]]
+        for skill in answer["skills"]
+    ]
     empty = "no skills; add a folder with: toolscript skills add FOLDER"
     print_answer(answer, output, ["Skill", "Description"], rows, empty=empty)
     _note_problems(answer, output)

@@ -95,6 +95,7 @@ class SkillAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     description: str
     passages: Count
+    for_models: Annotated[bool, about("Whether models may find and read it.")]
     file: Annotated[str | UnsetType, about("For callers who may see everything.")] = UNSET
 
 

@@ -247,6 +247,7 @@ async def list_skills(app: App, request: Request) -> Any:
             name=skill.name,
             description=skill.summary,
             passages=len(skill.passages),
+            for_models=skill.is_for_models,
             file=printable(skill.file) if sees_all else UNSET,
         )
         for skill in report.skills

@@ -80,7 +80,7 @@ class ToolEndpoint:
         return entries
 
     def _list_meta_tools(self, context: RequestContext) -> list[_Raw]:
-        has_skills = bool(self._app.skills(context.grant).all())
+        has_skills = bool(self._app.skills(context.grant, by_model=True).all())
         hidden = set[str]() if has_skills else set(SKILL_TOOLS)
         if self.exposure == "two-phase":  # they work unlisted if a client does not list again
             hidden |= {*_CALLS, RUN, MORE}
@@ -138,7 +138,7 @@ class ToolEndpoint:
 
     def _schema(self, name: str, context: RequestContext) -> _Raw:
         """Returns the input schema of a meta tool as it is listed."""
-        has_skills = name == SEARCH and bool(self._app.skills(context.grant).all())
+        has_skills = name == SEARCH and bool(self._app.skills(context.grant, by_model=True).all())
         return SCHEMAS[has_skills][name]
 
     def _catalogue(self, context: RequestContext) -> ScopedCatalogue:
@@ -162,7 +162,8 @@ class ToolEndpoint:
         both = bool(arguments.get("include_skills"))
         in_detail = arguments.get("detail", self._in_detail)
         request = read_search(arguments, context, SEARCH_TOOLS)
-        request = replace(request, context=before, by_relatedness=in_detail, skills=both)
+        request = replace(request, context=before, by_relatedness=in_detail)
+        request = replace(request, skills=both, by_model=True)
         found = await self._app.search(request, history)
         if not in_detail:
             names = {name: name for name in found.tools}
@@ -184,14 +185,14 @@ class ToolEndpoint:
     async def _search_skills(self, arguments: _Raw, context: RequestContext) -> _Raw:
         in_detail = arguments.get("detail", self._in_detail)
         request = read_search(arguments, context, SEARCH_SKILLS)
-        result = await self._app.skills(context.grant).search(request)
+        result = await self._app.skills(context.grant, by_model=True).search(request)
         if not in_detail:
             return wire.text(search_lines.of_skills(result))
         return self._json(wire.skills_found(arguments["query"], result))
 
     async def _read_skill(self, arguments: _Raw, context: RequestContext) -> _Raw:
         file = arguments.get("file", "")
-        skills = self._app.skills(context.grant)
+        skills = self._app.skills(context.grant, by_model=True)
         return wire.text((await skills.read(arguments["skill"], file)).text)
 
     async def _read_more(self, arguments: _Raw, context: RequestContext) -> _Raw:

@@ -165,7 +165,7 @@ class SkillMethods:
         roots = sorted(served)
         start = bisect_right(roots, str(params.get("cursor") or ""))
         page = roots[start : start + PAGE_SKILLS]
-        scoped = self._app.skills(context.grant)
+        scoped = self._app.skills(context.grant, by_model=True)
         manifests = await scoped.manifests([served[root] for root in page])
         skills = [_entry(root, each) for root, each in zip(page, manifests, strict=True) if each]
         more = {"nextCursor": page[-1]} if start + PAGE_SKILLS < len(roots) else {}
@@ -176,7 +176,8 @@ class SkillMethods:
         uri = str(params.get("uri"))
         root = uri.removesuffix(MANIFEST)
         skill = self._by_root(context).get(root) if root != uri else None
-        [manifest] = await self._app.skills(context.grant).manifests([skill]) if skill else [None]
+        scoped = self._app.skills(context.grant, by_model=True)
+        [manifest] = await scoped.manifests([skill]) if skill else [None]
         if manifest is None:
             raise UnknownNameError(f"no skill is at {printable(uri, 200)!r}")
         return {"skill": _entry(root, manifest), **_PRIVATE}
@@ -188,7 +189,7 @@ class SkillMethods:
         skill = self._by_root(context).get(f"{_ROOT}{name}/") if uri.startswith(_ROOT) else None
         if skill is None or not file:
             return await self._resources.read_resource(params, context)
-        data = await self._app.skills(context.grant).read_bytes(skill, file)
+        data = await self._app.skills(context.grant, by_model=True).read_bytes(skill, file)
         kind = "text/markdown" if file.endswith(".md") else mimetypes.guess_type(file)[0]
         try:
             content: _Raw = {"text": data.decode()}
@@ -202,7 +203,7 @@ class SkillMethods:
 
         Each is under the URI under which its files are, with a slash at its end.
         """
-        skills = self._app.skills(context.grant).all()
+        skills = self._app.skills(context.grant, by_model=True).all()
         return {f"{_ROOT}{skill.name}/": skill for skill in skills if conforms(skill)}
 
 
