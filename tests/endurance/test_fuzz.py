@@ -34,7 +34,7 @@ _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 )
 def test_made_up_requests_find_no_fault(tmp_path: Path, door: Door, effort: Effort) -> None:
     """No 5xx without a cause, no traceback, no hang, no growth; answers fit the document."""
-    cases = effort.times(2_000, 100)
+    cases = effort.times(2_000, 60)
     configure(tmp_path, {"s": scripted(tools=_TOOLS)})
     with gateway(tmp_path, **_SETTINGS) as started:
         process = psutil.Process(started.pid)

@@ -58,7 +58,7 @@ def test_the_cache_survives_kills_and_processes_at_once(tmp_path: Path, effort: 
     model_name = identity.name
     cache, chance = SqliteVectorCache(tmp_path / "cache.sqlite"), effort.chance
     before: set[str] = set()
-    for _ in range(effort.times(60, 3)):
+    for _ in range(effort.times(60, 2)):
         with index(cache.path) as process:
             time.sleep(chance.uniform(0.2, 1.6))
             process.kill()
@@ -71,7 +71,7 @@ def test_the_cache_survives_kills_and_processes_at_once(tmp_path: Path, effort: 
     with index(cache.path) as process:
         assert process.communicate()[0].strip() == str(_DOCUMENTS - len(before))
     shared = SqliteVectorCache(tmp_path / "shared.sqlite")
-    running = [index(shared.path) for _ in range(effort.times(8, 4))]
+    running = [index(shared.path) for _ in range(effort.times(8, 2))]
     for process in running:
         process.communicate()
     assert {process.returncode for process in running} == {0}

@@ -18,7 +18,7 @@ from tests.support import FUZZY, PATIENCE_S, Cli, kill_all, until
 from tests.surfaces.mcp.test_mcp import MODES, Mode, parameters
 from tests.surfaces.mcp.test_tasks import entry, lines
 
-WORK_S, LEAST_S = 600, 10
+WORK_S, LEAST_S = 600, 5
 TOOL = "call_destructive_tool"
 
 

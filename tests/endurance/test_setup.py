@@ -23,7 +23,7 @@ def test_a_kill_loses_no_file_and_leaves_none_half_written(cli: Cli, effort: Eff
         assert cli("setup", "--undo", "--yes").returncode == 0
     complete = {path for path in after if after[path] != before.get(path)}
     own, chance, halfway = cli.home / ".toolscript.json", effort.chance, 0
-    kills = effort.times(100, 10)
+    kills = effort.times(100, 4)
     for number in range(kills):
         kill(cli, "--yes", duration_s, chance)
         now = {path: data for path, data in contents(cli.home).items() if path in after}

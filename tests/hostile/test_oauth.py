@@ -157,157 +157,83 @@ def test_a_flood_of_registrations_fills_nothing(flow: Flow) -> None:
 
 # Requests
 
-REQUESTS: dict[str, dict[str, Any]] = {
-    **{
-        f"response_type {v!r}": {"response_type": v}
-        for v in ("token", "id_token", "code token", "", "CODE")
-    },
-    "no response_type": {"response_type": LEAVE_OUT},
-    # PKCE
-    "no challenge": {"code_challenge": LEAVE_OUT, "code_challenge_method": LEAVE_OUT},
-    "no challenge, with a method": {"code_challenge": LEAVE_OUT},
-    **{
-        f"method {v!r}": {"code_challenge_method": v}
-        for v in ("plain", "PLAIN", "s256", "S512", "", "S256 ", "none")
-    },
-    "no method, which means plain": {"code_challenge_method": LEAVE_OUT},
-    "plain, with the verifier": {"code_challenge": VERIFIER, "code_challenge_method": "plain"},
-    **{
-        f"challenge {name}": {"code_challenge": value}
-        for name, value in {
-            "empty": "",
-            "short": CHALLENGE[:-1],
-            "long": CHALLENGE + "A",
-            "padded": CHALLENGE + "=",
-            "with a blank": CHALLENGE[:-1] + " ",
-            "with a line": CHALLENGE + "\n",
-            "of base64": CHALLENGE[:-1] + "+",
-            "unicode": "ä" * 43,
-        }.items()
-    },
-    # The audience
-    **{
-        f"resource {v!r}": {"resource": v}
-        for v in (
-            *("https://evil.example/mcp", "{url}.evil.example/mcp", "{url}@evil.example/mcp"),
-            *("{url}/tools", "{url}/ui", "{url}/mcp?x=1", "{url}/mcp#x", "{url}/mcp/../tools"),
-            *(
-                "{url}/mcp/p/",
-                "{url}/mcp/p/reader?x",
-                "{url}/mcp/p/reader#x",
-                "{url}/mcp/p/?x",
-                "{url}/mcp//",
-                "{url}/mcp/search/x/y",
-                "",
-                "mcp",
-                "/mcp",
-                "{url}1/mcp",
-            ),
-            *("https://127.0.0.1/mcp", "{url} ", "{url}/mcp\n"),
-        )
-    },
-    "the profile of nobody": {"resource": "{url}/mcp/p/nobody"},
-    # Addresses
-    **{
-        f"redirect_uri {v!r}": {"redirect_uri": v}
-        for v in (
-            *(EVIL, CALLBACK + "/", CALLBACK + "?x=1", CALLBACK + "#x", CALLBACK + ".evil.example"),
-            *(
-                "https://APP.example/callback",
-                "HTTPS://app.example/callback",
-                "http://app.example/callback",
-            ),
-            *("https://app.example:443/callback", "https://app.example:8443/callback"),
-            *(
-                "https://app.example/x/../callback",
-                "https://app.example/%63allback",
-                "https://app.example",
-            ),
-            *("https://user@app.example/callback", "https://app.example@evil.example/callback"),
-            *("https://sub.app.example/callback", "https://app.example.evil.example/callback"),
-            *("https://app.example//callback", "https://app.example/callback%00", "", "/callback"),
-            *(
-                "javascript:alert(1)",
-                CALLBACK + "\r\nX: y",
-                CALLBACK + " ",
-                "http://127.0.0.1/callback",
-            ),
-        )
-    },
-    "no redirect_uri": {"redirect_uri": LEAVE_OUT},
-    # Parameters that come twice
-    **{
-        f"{name} twice": {name: values}
-        for name, values in {
-            "redirect_uri": [CALLBACK, EVIL],
-            "resource": ["{url}/mcp", "https://evil.example/mcp"],
-            "client_id": ["client-x", "client-y"],
-            "code_challenge_method": ["S256", "plain"],
-            "code_challenge": [CHALLENGE, "A" * 43],
-            "state": ["a", "b"],
-            "response_type": ["code", "token"],
-        }.items()
-    },
-    "a long state": {"state": "x" * 2_001},
-    # Clients
-    "no client": {"client_id": LEAVE_OUT},
-    **{
-        f"client {v[:60]!r}": {"client_id": v}
-        for v in (
-            *(
-                "",
-                "x",
-                "client-",
-                "client-AAAA",
-                "client-" + "A" * LONG,
-                "client-ä",
-                "{client}A",
-                "{client}=",
-            ),
-            *("{request}", "client-{request}", "client-{code}", "x{client}", "{client}\n"),
-            *("http://app.example/client.json", "https://app.example", "https://app.example/"),
-            *(
-                "https://app.example/a/../b",
-                "https://app.example/a/%2e%2e/b",
-                "https://app.example/./b",
-            ),
-            *("https://user@app.example/b", "https://app.example/b#c", "ftp://app.example/b"),
-            *("file:///etc/passwd", "data:application/json,{{}}", "https:///b", "https://a b/c"),
-            *("https://127.0.0.1/b", "https://localhost/b", "https://[::1]/b", "https://0/b"),
-            *(
-                "https://10.0.0.1/b",
-                "https://192.168.1.1/b",
-                "https://172.16.0.1/b",
-                "https://[fd00::1]/b",
-            ),
-            *(
-                "https://169.254.169.254/latest/meta-data",
-                "https://100.64.0.1/b",
-                "https://[fe80::1]/b",
-            ),
-            *("https://2130706433/b", "https://0x7f.1/b", "https://127.1/b", "https://224.0.0.1/b"),
-            *(
-                "https://[::ffff:127.0.0.1]/b",
-                "https://[64:ff9b::7f00:1]/b",
-                "https://[2002:7f00:1::]/b",
-            ),
-            *("https://no-such-host.invalid/b", f"https://app.example/{'b' * 500}"),
-        )
-    },
+REQUESTS: dict[str, list[Any]] = {
+    "response_type": [LEAVE_OUT, "token", "code token", "", "CODE", ["code", "token"]],
+    "code_challenge": [
+        *(LEAVE_OUT, "", CHALLENGE[:-1], CHALLENGE + "A", CHALLENGE + "=", CHALLENGE[:-1] + " "),
+        *(CHALLENGE + "\n", CHALLENGE[:-1] + "+", "ä" * 43, [CHALLENGE, "A" * 43]),
+    ],
+    "code_challenge_method": [LEAVE_OUT, "plain", "s256", "S512", "", "S256 ", ["S256", "plain"]],
+    "resource": [
+        *("https://evil.example/mcp", "{url}.evil.example/mcp", "{url}@evil.example/mcp"),
+        *("{url}/tools", "{url}/mcp?x=1", "{url}/mcp#x", "{url}/mcp/../tools", "{url}/mcp/p/"),
+        *("{url}/mcp/p/reader?x", "{url}/mcp//", "{url}/mcp/search/x/y", "{url}/mcp/p/nobody"),
+        *("", "/mcp", "{url}1/mcp", "https://127.0.0.1/mcp", "{url} ", "{url}/mcp\n"),
+        ["{url}/mcp", "https://evil.example/mcp"],
+    ],
+    "redirect_uri": [
+        *(LEAVE_OUT, "", EVIL, CALLBACK + "/", CALLBACK + "?x=1", CALLBACK + "#x", CALLBACK + " "),
+        *(
+            CALLBACK + ".evil.example",
+            "https://APP.example/callback",
+            "HTTPS://app.example/callback",
+        ),
+        *("http://app.example/callback", "https://app.example:443/callback", "https://app.example"),
+        *("https://app.example/x/../callback", "https://app.example/%63allback", "/callback"),
+        *("https://user@app.example/callback", "https://app.example@evil.example/callback"),
+        *("https://sub.app.example/callback", "https://app.example//callback"),
+        *("javascript:alert(1)", CALLBACK + "\r\nX: y", "http://127.0.0.1/callback"),
+        [CALLBACK, EVIL],
+    ],
+    "state": ["x" * 2_001, ["a", "b"]],
+    "client_id": [
+        *(LEAVE_OUT, "", "x", "client-", "client-AAAA", "client-" + "A" * LONG, "client-ä"),
+        *("{client}A", "{client}=", "{request}", "client-{request}", "client-{code}", "x{client}"),
+        *(
+            "{client}\n",
+            "http://app.example/client.json",
+            "https://app.example/",
+            "ftp://a.example/b",
+        ),
+        *("https://app.example/a/../b", "https://app.example/a/%2e%2e/b", "https://a.example/b#c"),
+        *("https://user@app.example/b", "file:///etc/passwd", "data:application/json,{{}}"),
+        *(
+            "https:///b",
+            "https://a b/c",
+            "https://localhost/b",
+            "https://[::1]/b",
+            "https://127.1/b",
+        ),
+        *("https://169.254.169.254/latest/meta-data", "https://[::ffff:127.0.0.1]/b"),
+        *("https://no-such-host.invalid/b", f"https://app.example/{'b' * 500}"),
+        ["client-x", "client-y"],
+    ],
 }
+"""The values of each parameter that lead nowhere; a list is a parameter that comes twice."""
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_no_such_request_reaches_the_owner(name: str, flow: Flow) -> None:
+def rows(table: Mapping[str, list[Any]]) -> Any:
+    """A test of each value of each parameter."""
+    each = [(name, value) for name, values in table.items() for value in values]
+    return pytest.mark.parametrize(("name", "value"), each, ids=lambda part: repr(part)[:60])
+
+
+def filled(value: Any, **known: str) -> Any:
+    """A value with the name of something known replaced by that."""
+    if isinstance(value, list):
+        return [filled(each, **known) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    return value.format(**known) if isinstance(value, str) else value
+
+
+@rows(REQUESTS)
+def test_no_such_request_reaches_the_owner(name: str, value: Any, flow: Flow) -> None:
     known = {"url": flow.url, "client": flow.client_id, "request": flow.held(), "code": flow.code()}
+    check_harmless(flow.ask(**{name: filled(value, **known)}))
 
-    def filled(value: Any) -> Any:
-        if isinstance(value, list):
-            return [filled(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-        return value.format(**known) if isinstance(value, str) else value
 
-    changes = {name: filled(value) for name, value in REQUESTS[name].items()}
-    check_harmless(flow.ask(**changes))
+def test_plain_challenges_and_none_at_all_reach_nobody(flow: Flow) -> None:
+    check_harmless(flow.ask(code_challenge=VERIFIER, code_challenge_method="plain"))
+    check_harmless(flow.ask(code_challenge=LEAVE_OUT, code_challenge_method=LEAVE_OUT))
 
 
 def test_only_the_owner_is_asked(flow: Flow) -> None:
@@ -353,25 +279,19 @@ def test_no_other_page_consents(name: str, flow: Flow) -> None:
     check_harmless(flow.owner.open("/ui/authorize", "POST", body, **FORGERIES[name]))
 
 
-FORMS: dict[str, dict[str, str]] = {
-    **{
-        f"days {v!r}": {"days": v}
-        for v in ("0", "-1", "", "8", "36500", "7.5", "1e9", "\u0667", "7\n7", "nan")
-    },
-    **{f"profile {v!r}": {"profile": v} for v in ("nobody", "READER", "reader,x", "../x", "*")},
-    **{
-        f"request {v[:40]!r}": {"request": v}
-        for v in ("", "x", "A" * 100, "{request}A", "{request}=", "{code}", "{client}", "A" * LONG)
-    },
+FORMS: dict[str, list[Any]] = {
+    "days": ["0", "-1", "", "8", "36500", "7.5", "1e9", "\u0667", "7\n7", "nan"],
+    "profile": ["nobody", "READER", "reader,x", "../x", "*"],
+    "request": ["", "x", "A" * 100, "{request}A", "{request}=", "{code}", "{client}", "A" * LONG],
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_no_such_form_gives_a_code(name: str, flow: Flow) -> None:
+@rows(FORMS)
+def test_no_such_form_gives_a_code(name: str, value: str, flow: Flow) -> None:
     request, code = flow.held(), flow.code()
-    known = {"request": request, "code": code, "client": flow.client_id.removeprefix("client-")}
-    changes = {name: value.format(**known) for name, value in FORMS[name].items()}
-    check_harmless(flow.decide(**{"request": request, **changes}))
+    client = flow.client_id.removeprefix("client-")
+    changed = filled(value, request=request, code=code, client=client)
+    check_harmless(flow.decide(**{"request": request, name: changed}))
 
 
 @pytest.mark.parametrize("answer", ["", "deny", "ALLOW", "yes", "allow,deny", "true"])
@@ -399,106 +319,49 @@ def test_a_state_comes_back_as_it_was_and_does_no_more(state: str, flow: Flow) -
 
 # Codes
 
-EXCHANGES: dict[str, dict[str, Any]] = {
-    **{
-        f"grant_type {v!r}": {"grant_type": v}
-        for v in (
-            *(
-                "password",
-                "client_credentials",
-                "refresh_token",
-                "implicit",
-                "",
-                "AUTHORIZATION_CODE",
-            ),
-            *("urn:ietf:params:oauth:grant-type:jwt-bearer", "authorization_code "),
-            *("urn:ietf:params:oauth:grant-type:token-exchange",),
-        )
-    },
-    "no grant_type": {"grant_type": LEAVE_OUT},
-    **{
-        f"code {v[:40]!r}": {"code": v}
-        for v in (
-            "",
-            "x",
-            "{code}A",
-            "{code}=",
-            "{code}\n",
-            "A{code}",
-            "{request}",
-            "{client}",
-            "A" * LONG,
-        )
-    },
-    "no code": {"code": LEAVE_OUT},
-    **{
-        f"client {v!r}": {"client_id": v}
-        for v in (
-            "",
-            "x",
-            "{other}",
-            "client-{client}A",
-            "https://app.example/b",
-            "CLIENT-{client}",
-        )
-    },
-    "no client": {"client_id": LEAVE_OUT},
-    **{
-        f"redirect_uri {v!r}": {"redirect_uri": v}
-        for v in (EVIL, CALLBACK + "/", "HTTPS://app.example/callback", "", "http://127.0.0.1/cb")
-    },
-    "no redirect_uri": {"redirect_uri": LEAVE_OUT},
-    **{
-        f"verifier {name}": {"code_verifier": value}
-        for name, value in {
-            "missing": LEAVE_OUT,
-            "empty": "",
-            "wrong": "w" * 64,
-            "the challenge": CHALLENGE,
-            "short": "v" * 42,
-            "long": "v" * 129,
-            "cut": VERIFIER[:-1],
-            "with a line": VERIFIER + "\n",
-            "unicode": "ä" * 64,
-        }.items()
-    },
-    **{
-        f"resource {v!r}": {"resource": v}
-        for v in ("https://evil.example/mcp", "{url}/mcp/all", "{url}/mcp/p/reader", "", "{url}")
-    },
-    **{
-        f"{name} twice": {name: values}
-        for name, values in {
-            "grant_type": ["authorization_code", "client_credentials"],
-            "code": ["x", "{code}"],
-            "client_id": ["{other}", "client-{client}"],
-            "redirect_uri": [EVIL, CALLBACK],
-            "code_verifier": ["w" * 64, VERIFIER],
-            "resource": ["https://evil.example/mcp", "{url}/mcp"],
-        }.items()
-    },
+EXCHANGES: dict[str, list[Any]] = {
+    "grant_type": [
+        *(LEAVE_OUT, "password", "client_credentials", "refresh_token", "", "AUTHORIZATION_CODE"),
+        *("urn:ietf:params:oauth:grant-type:token-exchange", "authorization_code "),
+        ["authorization_code", "client_credentials"],
+    ],
+    "code": [
+        *(LEAVE_OUT, "", "x", "{code}A", "{code}=", "{code}\n", "A{code}", "{request}", "{client}"),
+        *("A" * LONG, ["x", "{code}"]),
+    ],
+    "client_id": [
+        *(LEAVE_OUT, "", "x", "{other}", "client-{client}A", "https://app.example/b"),
+        *("CLIENT-{client}", ["{other}", "client-{client}"]),
+    ],
+    "redirect_uri": [
+        *(LEAVE_OUT, "", EVIL, CALLBACK + "/", "HTTPS://app.example/callback"),
+        *("http://127.0.0.1/cb", [EVIL, CALLBACK]),
+    ],
+    "code_verifier": [
+        *(LEAVE_OUT, "", "w" * 64, CHALLENGE, "v" * 42, "v" * 129, VERIFIER[:-1]),
+        *(VERIFIER + "\n", "ä" * 64, ["w" * 64, VERIFIER]),
+    ],
+    "resource": [
+        *("https://evil.example/mcp", "{url}/mcp/all", "{url}/mcp/p/reader", "", "{url}"),
+        ["https://evil.example/mcp", "{url}/mcp"],
+    ],
 }
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
-def test_no_such_exchange_gives_a_token(name: str, flow: Flow) -> None:
+@rows(EXCHANGES)
+def test_no_such_exchange_gives_a_token(name: str, value: Any, flow: Flow) -> None:
     code, request = flow.code(), flow.held()
-    known = {
-        "url": flow.url,
-        "code": code,
-        "request": request,
-        "client": flow.client_id.removeprefix("client-"),
-        "other": flow.register(client_name="Other")[1]["client_id"],
-    }
-
-    def filled(value: Any) -> Any:
-        if isinstance(value, list):
-            return [filled(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-        return value.format(**known) if isinstance(value, str) else value
-
+    changed = filled(
+        value,
+        url=flow.url,
+        code=code,
+        request=request,
+        client=flow.client_id.removeprefix("client-"),
+        other=flow.register(client_name="Other")[1]["client_id"],
+    )
     before = count(flow)
-    changes: dict[str, Any] = {key: filled(value) for key, value in EXCHANGES[name].items()}
-    status, answer = flow.exchange(changes.pop("code", code), **changes)
+    sent: dict[str, Any] = {"code": code, name: changed}
+    status, answer = flow.exchange(sent.pop("code"), **sent)
     assert status in {400, 401}, answer
     assert set(answer) == {"error", "error_description"}
     assert count(flow) == before

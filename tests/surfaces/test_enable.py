@@ -13,11 +13,8 @@ TOOLS = {"aardvark": ("northward", "southward"), "beetle": ("eastward",)}
 ALL = {"northward", "southward", "eastward"}
 STEPS: dict[str, tuple[list[list[str]], set[str]]] = {
     "a tool off": ([["disable", "aardvark__southward"]], ALL - {"southward"}),
-    "a tool on": ([["enable", "aardvark__southward"]], ALL),
-    "a pattern off": ([["disable", "aardvark:*"]], {"eastward"}),
-    "a pattern on": ([["enable", "*vark__*"]], ALL),
-    "two off": ([["disable", "aardvark__southward", "bee*"]], {"northward"}),
-    "two on": ([["enable", "aardvark__southward", "beetle"]], ALL),
+    "two more off": ([["disable", "aardvark:*", "bee*"]], set()),
+    "all on": ([["enable", "*vark__*", "beetle"]], ALL),
     "removed": ([["remove", "beetle"]], ALL - {"eastward"}),
     "added": ([["add", "beetle", "--"]], ALL),
 }
