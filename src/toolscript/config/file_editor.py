@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,15 +49,17 @@ def edit(path: Path, data: bytes, edits: Iterable[tuple[Sequence[str], Any]]) ->
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
     text = data.decode(encoding)  # with the mark, which stays
+    made: list[tuple[Sequence[str], Any]] = []
     for keys, value in edits:
         if value is REMOVED and not _has(document, keys):
             continue
         parent = _parent(path, document, keys)
-        text = _change_toml(text, keys, value) if is_toml else _change_json(text, keys, value)
+        made.append((keys, value))
         if value is REMOVED:
             del parent[keys[-1]]
         else:
             parent[keys[-1]] = deepcopy(value)
+    text = _change_toml(text, made) if is_toml else reduce(_change_json, made, text)
     try:
         content = text.encode(encoding)
         if parsed(path, content) == document:
@@ -84,30 +87,30 @@ def _parent(path: Path, document: dict[str, Any], keys: Sequence[str]) -> dict[s
     return cast("dict[str, Any]", parent)
 
 
-def _change_toml(text: str, keys: Sequence[str], value: Any) -> str:
+def _change_toml(text: str, edits: Iterable[tuple[Sequence[str], Any]]) -> str:
     import tomlkit  # noqa: PLC0415 - few files are TOML
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
     mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
     try:
         document = tomlkit.parse(text.removeprefix(mark))
-        *above, last = keys
-        tables: list[Any] = [document]
-        for key in above:
-            if key not in tables[-1]:
-                tables[-1][key] = tomlkit.table(is_super_table=True)
-            tables.append(tables[-1][key])
-        if value is REMOVED:
-            del tables[-1][last]
-            if above and not tables[-1]:  # it would vanish with its last table
-                tables[-2][above[-1]] = tomlkit.table()
-        elif isinstance(value, dict):
-            table: Any = tomlkit.table()
-            table.update(value)
-            tables[-1][last] = table
-            table.add(tomlkit.nl())  # the next one does not begin at once
-        else:
-            tables[-1][last] = value
+        for (*above, last), value in edits:
+            tables: list[Any] = [document]
+            for key in above:
+                if key not in tables[-1]:
+                    tables[-1][key] = tomlkit.table(is_super_table=True)
+                tables.append(tables[-1][key])
+            if value is REMOVED:
+                del tables[-1][last]
+                if above and not tables[-1]:  # it would vanish with its last table
+                    tables[-2][above[-1]] = tomlkit.table()
+            elif isinstance(value, dict):
+                table: Any = tomlkit.table()
+                table.update(value)
+                tables[-1][last] = table
+                table.add(tomlkit.nl())  # the next one does not begin at once
+            else:
+                tables[-1][last] = value
         new = tomlkit.dumps(document).rstrip() + (text[len(text.rstrip()) :] or "\n")
         return mark + (re.sub("\r?\n", "\r\n", new) if "\r\n" in text else new)
     except (TOMLKitError, ValueError):
@@ -124,7 +127,8 @@ class _Member:
     end: int
 
 
-def _change_json(text: str, keys: Sequence[str], value: Any) -> str:
+def _change_json(text: str, edit: tuple[Sequence[str], Any]) -> str:
+    keys, value = edit
     try:
         json.loads(text.removeprefix(_BYTE_ORDER_MARK))
         commented = plain = text
