@@ -25,14 +25,12 @@ from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.definition_approval import DefinitionApproval
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
-from toolscript.gateway.fair_queue import FairQueue
 from toolscript.gateway.instance import Instance, InstanceEndedError, ProcessLimit
 from toolscript.gateway.managed_server import ManagedServer, status_of
 from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process.stderr_log import last_lines
 from toolscript.gateway.run_policy import RUN_ALL, RunPolicy
-from toolscript.gateway.server_instances import ServerInstances
 from toolscript.text.display import encodable
 from toolscript.text.redaction import redact
 from toolscript.text.timestamps import utc_timestamp
@@ -164,12 +162,12 @@ class Gateway:
         spec = managed.spec
         async with managed.queue.turn(caller.session_id or id(caller.session_key)):
             while self._managed.get(server) is managed:
-                instance = managed.instances.of(caller)
+                instance = managed.instance_of(caller)
                 try:
                     return await instance.serve(method, params, caller)
                 except InstanceEndedError:
                     # A temporary one was stopped just now: the next one serves.
-                    if instance is managed.instances.default:
+                    if instance is managed.default:
                         break
                     await instance.removed.wait()
         if spec.instances == "one" and not self.owns(spec):
@@ -196,12 +194,12 @@ class Gateway:
         for name, managed in self._managed.items():
             entry = self.catalogue.servers.get(name)
             if managed.spec.is_per_project and (entry is None or entry.state != "ready"):
-                managed.instances.of(caller)
+                managed.instance_of(caller)
 
     def end_session(self, session: str) -> None:
         """Stops the servers that only this session has used."""
         for managed in self._managed.values():
-            managed.instances.end_session(session)
+            managed.end_session(session)
 
     def resting_list(self, server: str, method: str) -> Sequence[dict[str, Any]] | None:
         """Returns the entries that a resting server last gave; None if it has to be asked.
@@ -209,7 +207,7 @@ class Gateway:
         ``method`` is one such as ``prompts/list``.
         """
         managed, entry = self._managed.get(server), self.catalogue.servers.get(server)
-        if managed is None or entry is None or not managed.instances.default.is_resting:
+        if managed is None or entry is None or not managed.default.is_resting:
             return None
         return None if entry.lists is None else entry.lists.get(method, ())
 
@@ -243,7 +241,7 @@ class Gateway:
             raise NotConnectedError(f"{server} is not run by this gateway, or is disabled")
         self._end(managed)
         self._begin(managed.spec)
-        self._managed[server].instances.default.start()
+        self._managed[server].default.start()
 
     def result_limit(self, tool: ToolSpec) -> int:
         """Returns how many characters of a tool's result a model gets."""
@@ -323,8 +321,7 @@ class Gateway:
             if self._tasks is not None:
                 self._tasks.start_soon(self._hold_temporary, managed, instance)
 
-        instances = ServerInstances(spec, self.project, make, begin)
-        managed = ManagedServer(spec, instances, FairQueue(spec.max_concurrent), is_owned)
+        managed = ManagedServer(spec, self.project, make, begin, is_owned=is_owned)
         if rests and known is not None:
             managed.settled.set()
         return managed
@@ -338,10 +335,10 @@ class Gateway:
                     return  # it has been released already
                 await self._run(managed)
         finally:
-            managed.instances.end()
+            managed.end()
 
     async def _run(self, managed: ManagedServer) -> None:
-        await managed.run(managed.instances.default)
+        await managed.run(managed.default)
 
     async def _hold_temporary(self, managed: ManagedServer, instance: Instance) -> None:
         """Runs an instance beside a server's default one, until it is idle."""
@@ -350,7 +347,7 @@ class Gateway:
                 await managed.run(instance)
         finally:
             instance.end()
-            managed.instances.remove(instance)
+            managed.remove(instance)
 
     async def _client(self) -> Connect:
         async with self._loading:
@@ -379,7 +376,7 @@ class Gateway:
         The result is by the servers' names. It lacks remote and disabled servers.
         """
         pids = {
-            name: managed.instances.pids
+            name: managed.pids
             for name, managed in self._managed.items()
             if managed.spec.transport == "stdio" and server in {None, name}
         }

@@ -115,7 +115,7 @@ class ReplicatedGateway(Gateway):
             if managed.is_owned and not was_owned:
                 entry = self._find_known(managed.spec)
                 if entry is None or self._policy.starts(managed.spec, entry):
-                    managed.instances.default.start()
+                    managed.default.start()
             elif was_owned and not managed.is_owned and managed.spec.instances == "one":
                 self._end(managed)
                 self._begin(managed.spec)
@@ -134,7 +134,7 @@ class ReplicatedGateway(Gateway):
         if managed.spec.instances == "one":
             managed.settled.set()
         elif not managed.settled.is_set():
-            managed.instances.default.start()
+            managed.default.start()
 
     async def _adopt_stored(self, managed: ManagedServer) -> None:
         """Adopts the entry of a server that was stored before this configuration had it."""
@@ -180,7 +180,7 @@ class ReplicatedGateway(Gateway):
             if self._catalogue.entry(name) is not entry:
                 managed.list_again()
         if name in news.stale and managed.is_owned:
-            managed.instances.default.start()
+            managed.default.start()
             managed.list_again()
 
     async def _store(self) -> None:

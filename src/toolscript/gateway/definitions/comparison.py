@@ -96,13 +96,23 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
         return (self.first or self.versions[0].since) if self.definition else ""
 
 
-def earlier_versions(former: Pin | None, definition: Definition) -> tuple[Version, ...]:
-    """Returns the versions that the pin of a definition keeps of the pin that it replaces."""
-    if former is None or not former.definition:
-        return ()
-    if former.definition == definition:
-        return former.earlier
-    return former.versions[-MAX_EARLIER:]
+def pin_of(
+    definition: Definition, launch: str, by: AcceptedBy, former: Pin | None, *, is_change: bool
+) -> Pin:
+    """Returns the pin of a definition that is accepted now, with the versions of the former pin."""
+    earlier: tuple[Version, ...] = ()
+    if former is not None and former.definition:
+        is_same = former.definition == definition
+        earlier = former.earlier if is_same else former.versions[-MAX_EARLIER:]
+    return Pin(
+        definition=definition,
+        launch=launch,
+        accepted_by=by,
+        since=utc_timestamp(),
+        is_change=is_change,
+        earlier=earlier,
+        first=former.accepted_since if former else "",
+    )
 
 
 class HeldTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -249,7 +259,10 @@ class Comparison:
             reason = reason_for_new if reason == "new" else reason
             by = None if reason is None else self._acceptance(tool, definition, reason, before)
             if by is not None:
-                self._accept(tool.name, definition, by, is_change=reason != "new")
+                former, is_change = self.pins.get(tool.name), reason != "new"
+                self.pins[tool.name] = pin_of(
+                    definition, self._launch, by, former, is_change=is_change
+                )
             if reason is None or by is not None:
                 accepted.append(tool)
             else:
@@ -332,20 +345,6 @@ class Comparison:
         kept = [len(former.words & found) / len(former.words) for former in vanished]
         most = max(kept)
         return vanished[kept.index(most)].definition if most >= MIN_KEPT_WORDS else None
-
-    def _accept(
-        self, name: str, definition: Definition, by: AcceptedBy, *, is_change: bool = False
-    ) -> None:
-        former = self.pins.get(name)
-        self.pins[name] = Pin(
-            definition=definition,
-            launch=self._launch,
-            accepted_by=by,
-            since=utc_timestamp(),
-            is_change=is_change,
-            earlier=earlier_versions(former, definition),
-            first=former.accepted_since if former else "",
-        )
 
     def _hold(
         self,

@@ -22,8 +22,8 @@ from toolscript.gateway.definitions.comparison import (
     Pin,
     Reviewed,
     Version,
-    earlier_versions,
     launch_of,
+    pin_of,
 )
 from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.storage.atomic_files import (
@@ -141,15 +141,9 @@ class DefinitionPins:
                 first = former.accepted_since if former else ""  # no one's under another name
                 if each.reason == "renamed" and each.before:
                     former = pins.pop(str(each.before["name"]), None)
-                pins[each.tool.name] = Pin(
-                    definition=definition,
-                    launch=launch_of(spec),
-                    accepted_by="person",
-                    since=utc_timestamp(),
-                    is_change=each.before is not None,
-                    earlier=earlier_versions(former, definition),
-                    first=first,
-                )
+                is_change = each.before is not None
+                pin = pin_of(definition, launch_of(spec), "person", former, is_change=is_change)
+                pins[each.tool.name] = msgspec.structs.replace(pin, first=first)
             for each in left:  # else they could be trusted as new ones, now that the server is
                 pins.setdefault(each.tool.name, _never_accepted(is_held=True))
             self._write(
