@@ -57,6 +57,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("claude-code", claude(allow="mcp__git__push(a:*)"), {}),
     ("claude-code", claude(deny="mcp__github__push", ask="Bash(git:*)", allow="git"), {}),
     ("claude-code", {"permissions": {"deny": "mcp__git", "allow": [1]}}, {}),
+    ("opencode", {"permission": ["git_push"], "tools": None}, {}),
     # Of several that fit a tool the strictest counts.
     ("claude-code", claude(deny="mcp__git__push", allow="mcp__git__push"), {"push": "deny"}),
     ("claude-code", claude(deny="mcp__git", allow="mcp__git__push"), {"*": "deny"}),
@@ -166,7 +167,7 @@ def test_a_hook_that_starts_no_more_is_named(
     for line in lines:
         assert f"{matcher!r} in hooks.PreToolUse" in line
         assert f'the matcher "{matcher}|mcp__toolscript__.*"' in line
-        assert '"permissions": {"*": "ask"} into the server' in line
+        assert 'the rule "*": "ask"' in line
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

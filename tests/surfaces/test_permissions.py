@@ -256,7 +256,7 @@ def test_who_can_be_asked(
                     )
                     assert words in text
                 if answer == "no":
-                    assert "did not allow this call; whoever wants no question writes" in text
+                    assert "did not allow this call; whoever wants no question makes" in text
                     assert f'"{name}": "allow"' in text.replace('\\"', '"')
 
 

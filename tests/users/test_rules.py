@@ -34,7 +34,7 @@ def test_a_servers_rules_move_with_it(cli: Cli) -> None:
     looked = cli("setup", "--dry-run", cwd=shop)
     assert '+        "sqlite_write": "deny",\n' in looked.stdout
     shown = looked.stdout.replace(str(cli.home), "~")
-    assert f"{HOOK}, a hook that its calls no longer start; give it the matcher" in shown
+    assert f"{HOOK}, a hook that its calls start no more; give the server the rule" in shown
     assert "'mcp__git__git_write' in permissions.allow, which is not taken over" in looked.stdout
     assert contents(cli.home) == before
     done = cli("setup", "--yes", cwd=shop)
@@ -104,13 +104,16 @@ def test_a_client_learns_which_tools_only_look(cli: Cli) -> None:
     (cli.home / ".codex/config.toml").write_text('model = "gpt-5"\n', "utf-8")
     shown = cli("setup", "--yes").stdout
     assert (
-        "Claude Code asks about each tool; those that only look may be in "
-        'permissions.allow in ~/.claude/settings.json: "mcp__toolscript__search_tools", '
-        '"mcp__toolscript__describe_tools", "mcp__toolscript__read_tool", '
-        '"mcp__toolscript__read_result"\n'
+        "Claude Code asks about each tool; permissions.allow in ~/.claude/settings.json may have: "
+        '"mcp__toolscript__search_tools", "mcp__toolscript__describe_tools", '
+        '"mcp__toolscript__read_result", "mcp__toolscript__read_tool"\n'
     ) in shown
-    assert 'tools.allowed in ~/.gemini/settings.json: "mcp_toolscript_search_tools"' in shown
     assert "Codex asks" not in shown
+    assert "Gemini CLI asks" not in shown
+    gemini = json.loads((cli.home / ".gemini/settings.json").read_bytes())["tools"]
+    assert gemini["exclude"] == ["mail_write", "run_shell_command"]
+    names = ["search_tools", "describe_tools", "read_result"]  # read_tool calls servers
+    assert gemini["allowed"] == ["mcp_mail_x", *(f"mcp_toolscript_{name}" for name in names)]
     codex = (cli.home / ".codex/config.toml").read_text("utf-8")
     table = "[mcp_servers.toolscript.tools.search_tools]"
     assert f'\n{table}\napproval_mode = "approve"\n' in codex

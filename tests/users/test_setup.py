@@ -21,8 +21,8 @@ from toolscript.config.file_parser import parsed
 
 PROGRAM = str(Path(sys.executable).with_name("toolscript"))
 BARE = {"command": PROGRAM, "args": ["mcp"]}
-LOOKING = ["search_tools", "describe_tools", "read_tool", "read_result"]
-APPROVED = {"tools": {tool: {"approval_mode": "approve"} for tool in LOOKING}}
+SEARCHING = ["search_tools", "describe_tools", "read_result"]
+APPROVED = {"tools": {tool: {"approval_mode": "approve"} for tool in [*SEARCHING, "read_tool"]}}
 STORAGE = ".config/Code/User/globalStorage"
 CLINE = f"{STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
 ROO = f"{STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
@@ -50,8 +50,8 @@ MOVED: dict[str, tuple[tuple[str, ...], dict[str, Any], set[str]]] = {
         set(),
     ),
     ".config/zed/settings.json": (("context_servers",), BARE, set()),
-    CLINE: (("mcpServers",), {**BARE, "autoApprove": LOOKING}, set()),
-    ROO: (("mcpServers",), {**BARE, "alwaysAllow": LOOKING}, set()),
+    CLINE: (("mcpServers",), {**BARE, "autoApprove": SEARCHING}, set()),
+    ROO: (("mcpServers",), {**BARE, "alwaysAllow": SEARCHING}, set()),
 }
 """Where the servers of each file are, toolscript's entry, and the servers that stay."""
 TAKEN: dict[str, dict[str, Any]] = {
@@ -163,6 +163,8 @@ def check_client(  # noqa: PLR0913, PLR0917 - a file before and after, and the d
     if name == ".claude.json":
         assert section(new, ("projects", str(home / "shop"), "mcpServers")) == {}
         assert section(old, ("projects", str(home / "shop"), "mcpServers")).keys() == {"orders"}
+    if name == ".gemini/settings.json":
+        assert new.pop("tools") == {"allowed": [f"mcp_toolscript_{tool}" for tool in SEARCHING]}
     assert new == old, name
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     for comment in (b"// the same", b"// another", b'/* "old"', b"# How", b"// Zed", b"// not yet"):
@@ -213,10 +215,10 @@ approval_mode = "approve"
 [mcp_servers.toolscript.tools.describe_tools]
 approval_mode = "approve"
 
-[mcp_servers.toolscript.tools.read_tool]
+[mcp_servers.toolscript.tools.read_result]
 approval_mode = "approve"
 
-[mcp_servers.toolscript.tools.read_result]
+[mcp_servers.toolscript.tools.read_tool]
 approval_mode = "approve"
 
 [tui]

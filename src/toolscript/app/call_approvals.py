@@ -230,8 +230,8 @@ class Approvals:
             await self._remember(tool, holder)
         elif answer == "no":
             ending = (
-                "its user did not allow this call; whoever wants no question writes the rule "
-                f'"{tool.id}": "allow" into "permissions" of .toolscript.json'
+                "its user did not allow this call; whoever wants no question makes the rule "
+                f'"{tool.id}": "allow" (see: toolscript permissions)'
                 if may_ask
                 else f"nobody allowed this call in {self._timeout_s:g} s; the owner can answer "
                 "with: toolscript review"

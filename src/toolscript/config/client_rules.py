@@ -30,8 +30,6 @@ _LISTS = ("permissions.deny", "permissions.ask", "permissions.allow")
 _WRAPPED = re.compile(r"Mcp\((.*)\)")
 _OURS = "toolscript"
 _CALLING = ("read_tool", "call_tool", "call_destructive_tool")
-_MAX_CHARS = 200
-"""A name that models see is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ def read_rules(client: ClientFile, home: Path, cwd: Path) -> Iterator[StatedRule
 
 def _decisions(key: str, value: Any) -> Iterator[tuple[str, Decision]]:
     """Yields the names at a key, each with its decision, the strictest of several."""
-    for name in as_list(value):
+    for name in as_list(value) if key in _WORDS else ():
         yield str(name), _WORDS[key]
     for name, stated in ({"*": value} if isinstance(value, str) else as_object(value)).items():
         words = as_object(cast("object", stated)).values() or [stated]
@@ -200,9 +198,8 @@ def rules_about(
         found = sorted(rule.patterns(server))
         if rule.is_lost_hook(server):
             lines.append(
-                f"{rule}, a hook that its calls no longer start; give it the matcher "
-                f'"{rule.name}|mcp__toolscript__.*", or write "permissions": {{"*": "ask"}} '
-                "into the server's entry"
+                f"{rule}, a hook that its calls start no more; give the server the rule "
+                f'"*": "ask", or the hook the matcher "{rule.name}|mcp__toolscript__.*"'
             )
         elif found and rule.decision == "allow" and (rule.is_project or not may_allow):
             lines.append(f"{rule}, which is not taken over from a project")
@@ -235,12 +232,12 @@ def settle(rules: Iterable[tuple[str, Decision]], *, in_order: bool = False) -> 
 
 def _covers(pattern: str, other: str) -> bool:
     """Whether a pattern fits every name that another one fits."""
-    return pattern == other or fnmatchcase(other.replace("*", "\0" * _MAX_CHARS), pattern)
+    longest = other.replace("*", "\0" * 200)  # no name is longer
+    return pattern == other or fnmatchcase(longest, pattern)
 
 
 def _crosses(one: str, other: str) -> bool:
-    """Whether some names, but not all of either, may fit both patterns."""
+    """Whether two patterns may fit the same name, and the first does not cover the second."""
     (head, *rest), (other_head, *other_rest) = (re.split("[*?]", each) for each in (one, other))
     is_near = head.startswith(other_head) or other_head.startswith(head)
-    is_wild = bool(rest and other_rest)
-    return is_wild and is_near and not (_covers(one, other) or _covers(other, one))
+    return bool(rest and other_rest and is_near and not _covers(one, other))

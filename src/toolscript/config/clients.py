@@ -53,12 +53,10 @@ class ClientFile:
         return other if self.name == "opencode" and is_file(other) else path
 
     @property
-    def advice(self) -> str:
-        """A line about our tools that it need not ask about; empty if our entry says that."""
-        place, spelling = _APPROVALS.get(self.program, ("", ""))
-        names = ", ".join(f'"{spelling.format(tool)}"' for tool in _LOOKING)
-        line = f"{self.title} asks about each tool; those that only look may be in {place}: {names}"
-        return line if place else ""
+    def approvals(self) -> tuple[str, str, list[str]]:
+        """The keys and the file ("" for its own) of its list of tools to allow, and ours there."""
+        keys, file, spelling = _APPROVALS.get(self.program, ("", "", ""))
+        return keys, file, [spelling.format(tool) for tool in (_LOOKING if file else _SEARCHING)]
 
     def entry(
         self, document: Mapping[str, Any], command: list[str]
@@ -87,32 +85,29 @@ _ROAMING = "AppData/Roaming"
 _ALWAYS = {"alwaysLoad": True}
 """Without it Claude Code hides our tools behind a search of its own."""
 _STDIO = {"type": "stdio"}
-_LOOKING = ("search_tools", "describe_tools", "read_tool", "read_result")
-"""Our tools that change nothing."""
+_SEARCHING = ["search_tools", "describe_tools", "read_result"]
+"""Our tools that call no server."""
+_LOOKING = [*_SEARCHING, "read_tool"]
 _APPROVED = {"tools": {each: {"approval_mode": "approve"} for each in _LOOKING}}
-_AUTO = {"autoApprove": [*_LOOKING]}
-_ALLOWED = {"alwaysAllow": [*_LOOKING]}
+_AUTO = {"autoApprove": _SEARCHING}
+_ALLOWED = {"alwaysAllow": _SEARCHING}
 _APPROVALS = {
-    "claude-code": ("permissions.allow in ~/.claude/settings.json", "mcp__toolscript__{}"),
-    "cursor": ("mcpAllowlist in ~/.cursor/permissions.json", "toolscript:{}"),
-    "gemini": ("tools.allowed in ~/.gemini/settings.json", "mcp_toolscript_{}"),
-    "qwen": ("permissions.allow in ~/.qwen/settings.json", "mcp__toolscript__{}"),
-    "copilot": ("--allow-tool", "toolscript({})"),
+    "claude-code": ("permissions.allow", "~/.claude/settings.json", "mcp__toolscript__{}"),
+    "cursor": ("mcpAllowlist", "~/.cursor/permissions.json", "toolscript:{}"),
+    "gemini": ("tools.allowed", "", "mcp_toolscript_{}"),
+    "qwen": ("permissions.allow", "", "mcp__toolscript__{}"),
+    "copilot": ("--allow-tool", "its command line", "toolscript({})"),
 }
-"""The place for our tools that a client need not ask about, and how it spells the name of one."""
 _COPILOT = {"type": "local", "tools": ["*"], "deferTools": "never"}
 _OPENCODE = {"type": "local", "enabled": True}
 _STORAGE = "Code/User/globalStorage"
 _CLINE = f"{_STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
-_CLINE_CLI = ".cline/data/settings/cline_mcp_settings.json"
 _ROO = f"{_STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
 _DESKTOP = _below("Claude/claude_desktop_config.json")
 _INSIDERS = _below("Code - Insiders/User/mcp.json")
 _ZED = (*[".config/zed/settings.json"] * 2, f"{_ROAMING}/Zed/settings.json")
-_TIMEOUTS_S = {
-    **dict.fromkeys(("claude-code", "gemini", "qwen", "copilot", "opencode"), 0.001),
-    "roo": 1,
-}
+_IN_MILLISECONDS = ("claude-code", "gemini", "qwen", "copilot", "opencode")
+_TIMEOUTS_S = {**dict.fromkeys(_IN_MILLISECONDS, 0.001), "roo": 1}
 CLIENTS = (
     # https://code.claude.com/docs/en/mcp
     ClientFile("claude-code", "Claude Code", (".claude.json",), _ALWAYS),
@@ -142,7 +137,7 @@ CLIENTS = (
     ClientFile("zed", "Zed", _ZED, section="context_servers"),
     # https://docs.cline.bot/mcp/configuring-mcp-servers
     ClientFile("cline", "Cline", _below(_CLINE), _AUTO),
-    ClientFile("cline-cli", "Cline CLI", (_CLINE_CLI,), _AUTO),
+    ClientFile("cline-cli", "Cline CLI", (".cline/data/settings/cline_mcp_settings.json",), _AUTO),
     # https://docs.roocode.com/features/mcp/using-mcp-in-roo
     ClientFile("roo", "Roo Code", _below(_ROO), _ALLOWED),
     ClientFile("roo-project", "Roo Code, project", (".roo/mcp.json",), _ALLOWED),

@@ -17,7 +17,7 @@ from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.file_parser import SECTIONS, parsed
 from toolscript.config.variables import has_variable
 from toolscript.errors import ConfigSyntaxError
-from toolscript.text.json_values import as_list
+from toolscript.text.json_values import as_list, as_object
 from toolscript.text.secret_detection import (
     argument_secrets,
     named_secrets,
@@ -194,8 +194,15 @@ def connect(
     removed = [(server.keys, REMOVED) for server in taken]
     if command is None:
         return edit(path, data, removed)
-    keys, entry = client.entry(_document(path, data), command)
-    return edit(path, data, [(keys, entry), *(each for each in removed if each[0] != keys)])
+    document = _document(path, data)
+    keys, entry = client.entry(document, command)
+    edits = [(keys, entry), *(each for each in removed if each[0] != keys)]
+    place, file, tools = client.approvals
+    if place and not file:
+        section, _, name = place.partition(".")
+        listed = as_list(as_object(document.get(section)).get(name))
+        edits.append(((section, name), [*listed, *(each for each in tools if each not in listed)]))
+    return edit(path, data, edits)
 
 
 def add_hook(path: Path, data: bytes | None, command: str) -> bytes:

@@ -113,7 +113,8 @@ class Variables:
             shown = f"${{{(_SHOWABLE.match(inner) or [''])[0]}}}"
             raise VariableError(
                 f"has {shown}, which is no variable here; write ${{NAME}} and set NAME in the "
-                "environment, or '$${' for a text that stays"
+                "environment, ${secret:NAME} after toolscript secret set NAME, or '$${' for a text "
+                "that stays"
             )
         name, has_default = match["name"], match["sign"] == ":-"
         value = self._look_up(name)

@@ -189,17 +189,17 @@ def _show(plan: _Plan) -> None:
     if rows:
         print_table(("Server", "From", "State", "What is odd"), rows, prose=(1, 3))
     else:
-        looked_for = [each for each in CLIENTS if not each.is_project]
-        titles = ", ".join(client.title for client in plan.files or looked_for)
-        click.echo(f"no servers in the files of {titles}")
+        files = plan.files or [each for each in CLIENTS if not each.is_project]
+        click.echo(f"no servers in the files of {', '.join(each.title for each in files)}")
 
 
 def _advise(plan: _Plan, changes: Sequence[FileChange]) -> None:
     """Says which of our tools the clients with changed files need not ask about."""
-    changed = {change.path for change in changes}
     for client, path in plan.files.items():
-        if path in changed and client.advice:
-            click.echo(client.advice)
+        keys, file, names = client.approvals
+        if file and path in {change.path for change in changes}:
+            tools = ", ".join(map(json.dumps, names))
+            click.echo(f"{client.title} asks about each tool; {keys} in {file} may have: {tools}")
 
 
 def _place(server: ClientServer, name: str) -> str:
