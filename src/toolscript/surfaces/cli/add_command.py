@@ -44,17 +44,10 @@ def add(
     keys, known = file.entry(name)
     if known is not None:
         raise InputError(f"{file.path} has a server {name!r}; first: toolscript remove {name}")
-    is_url = len(words) == 1 and words[0].startswith(("http://", "https://"))
-    if len(words) == 1 and _is_address(words[0]) and kind != "stdio":
+    if kind != "stdio" and len(words) == 1 and _is_address(words[0]):
         raise InputError("there is no such program; an address begins with https://")
     entry: dict[str, Any] = {"type": kind} if kind else {}
-    entry |= {"url": words[0]} if is_url else {"command": words[0], "args": [*words[1:]]}
-    if env and is_url:
-        raise InputError("--env is for a server with a command; for a URL there is --header")
-    if headers and not is_url:
-        raise InputError("--header is for a server with a URL; for a command there is --env")
-    pairs = _pairs("--env", env, "=") | _pairs("--header", headers, ":")
-    entry |= {"headers" if is_url else "env": pairs} if pairs else {}
+    entry |= _entry(words, _pairs("--env", env, "="), _pairs("--header", headers, ":"))
     data = edit(file.path, file.data, [(keys, entry)])
     file.check(data, name)
     file.replace(data)
@@ -82,6 +75,17 @@ def remove(name: str, project: bool, **flags: Any) -> None:
     with suppress(GatewayMissingError):
         gateway(flags)  # has taken it over when this returns
     click.echo(printable(f"removed {name} from {file.path}"))
+
+
+def _entry(words: tuple[str, ...], env: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
+    """Returns the entry of a URL or a command; raises `InputError` for the other one's option."""
+    if len(words) == 1 and words[0].startswith(("http://", "https://")):
+        if env:
+            raise InputError("--env is for a server with a command; for a URL there is --header")
+        return {"url": words[0], **({"headers": headers} if headers else {})}
+    if headers:
+        raise InputError("--header is for a server with a URL; for a command there is --env")
+    return {"command": words[0], "args": [*words[1:]], **({"env": env} if env else {})}
 
 
 def _is_address(word: str) -> bool:

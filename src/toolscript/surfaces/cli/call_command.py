@@ -38,18 +38,17 @@ def call(tool: str, arguments: str, output: str, tool_class: str | None, **flags
     only = server if is_id else None  # every server may have the nearest tool
     with connected(flags, only=only, embed=False) as client, answering(client):
         result = client.post(path, body)
+    failed = bool(result.get("isError"))
+    text = "\n".join(map(_as_text, result.get("content") or ()))
     if output == "json":
         print_json(result)
+    elif not text and "structuredContent" in result:
+        print_json(result["structuredContent"])
+    elif failed and not text:
+        note("the tool says that it failed, and not why")
     else:
-        blocks: list[dict[str, Any]] = result.get("content") or []
-        text = "\n".join(_as_text(block) for block in blocks)
-        if not text and "structuredContent" in result:
-            print_json(result["structuredContent"])
-        elif text or not result.get("isError"):
-            print_result(text)
-        else:
-            note("the tool says that it failed, and not why")
-    return 1 if result.get("isError") else 0
+        print_result(text)
+    return int(failed)
 
 
 def _check(arguments: str) -> bytes:

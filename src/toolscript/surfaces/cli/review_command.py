@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from itertools import chain
 from typing import Any
 
 import click
@@ -101,11 +102,12 @@ def _decide(client: Client, decision: str, names: list[str]) -> None:
     """Approves or rejects tools, and approves those of servers that are named."""
     servers = [each for each in names if decision == "approve" and SEPARATOR not in each]
     tools = [each for each in names if each not in servers]
-    decisions = [_about(decision, tools)] if tools else []
-    decisions += [{"approveServer": each} for each in servers]
-    done = [client.post("/review", json.dumps(each).encode()) for each in decisions]
-    decided = [tool for each in done for tool in each["approved"] + each["rejected"]]
-    skipped = [tool for each in done for tool in each["skipped"]]
+    decided: list[str] = []
+    skipped: list[str] = []
+    for each in [*_about(decision, tools), *({"approveServer": each} for each in servers)]:
+        done = client.post("/review", json.dumps(each).encode())
+        decided += done["approved"] + done["rejected"]
+        skipped += done["skipped"]
     for tool in decided:
         click.echo(printable(f"{decision.removesuffix('e')}ed: {tool}"))
     if skipped:
@@ -115,14 +117,14 @@ def _decide(client: Client, decision: str, names: list[str]) -> None:
         click.echo("nothing was held")
 
 
-def _about(verb: str, tools: list[str]) -> dict[str, Any]:
-    """Returns a decision about tools, each by its id, perhaps with its digest."""
+def _about(verb: str, tools: list[str]) -> list[dict[str, Any]]:
+    """Returns the decision about tools, each by its id, perhaps with its digest; none for none."""
     found = [match.groups() if (match := _SEEN.fullmatch(each)) else (each, "") for each in tools]
     seen = {name: digest for name, digest in found if digest}
     names = [name for name, _ in found]
     if seen and len(seen) < len(set(names)):
         raise InputError("some ids have a digest and some have none; give it with each, or none")
-    return {verb: names} | ({"seen": seen} if seen else {})
+    return [{verb: names, **({"seen": seen} if seen else {})}] if names else []
 
 
 def _print_held(held: dict[str, Any]) -> None:
@@ -163,7 +165,7 @@ def permissions(revoke: str | None, output: str, **flags: Any) -> None:
             click.echo(printable(f"revoked: {done['toolId']} for {done['holder']}"))
             return
         found = client.get("/permissions")
-    rules = [*found["rules"], *(r for rules in found["profiles"].values() for r in rules)]
+    rules = chain(found["rules"], *found["profiles"].values())
     rows = [
         ["rule", r["decision"], r["pattern"], r["toolClass"] or "all", r["origin"]] for r in rules
     ]

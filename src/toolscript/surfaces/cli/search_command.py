@@ -82,14 +82,15 @@ def search(
         note_degraded(answer)
         if held := answer.get("held"):
             note(printable(held_line(held)))
-        if output == "json":
-            print_json(answer)
-        elif output == "tools":
-            print_json({"tools": answer["tools"]})
-        elif output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):
+        if output == "types" and (tools := [h for h in answer["results"] if "toolId" in h]):
             print_types(client, tools)
-        else:
-            _print_hits(answer)
+            return
+    if output == "json":
+        print_json(answer)
+    elif output == "tools":
+        print_json({"tools": answer["tools"]})
+    else:
+        _print_hits(answer)
 
 
 def _print_hits(answer: dict[str, Any]) -> None:

@@ -115,9 +115,8 @@ def _operation(endpoint: Endpoint) -> Json:
         "operationId": first + "".join(word.capitalize() for word in others),
         "summary": (endpoint.handler.__doc__ or "").partition("\n")[0].rstrip("."),
         "responses": responses,
+        "parameters": [_parameter(each, endpoint.path) for each in endpoint.parameters],
     }
-    if endpoint.parameters:
-        operation["parameters"] = [_parameter(each, endpoint.path) for each in endpoint.parameters]
     if endpoint.body is not None:
         operation["requestBody"] = {"content": _json(endpoint.body)}
     return operation
