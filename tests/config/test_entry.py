@@ -572,5 +572,5 @@ def test_who_is_asked_to_trust_an_entry_sees_all_that_it_starts() -> None:
         "env_vars": ["SECRET"],
     }
     shown = describe(entry)
-    for part in ("x y", "env A", "headers X", "in /w", "envFile e", "envVars ['SECRET']"):
+    for part in ("x y", "env A", "headers X", 'cwd "/w"', 'envFile "e"', 'envVars ["SECRET"]'):
         assert part in shown, part

@@ -399,7 +399,7 @@ def test_h4_the_user_is_shown_what_a_file_allows(tmp_path: Path) -> None:
     assert shown["(permissions)"] == '{"*": "allow"}'
     entry["args"] = ["a" * 1000]
     path.write_text(json.dumps({"mcpServers": {"s": entry}}))
-    assert "autoApprove; class" in next(ProjectFile.read(path).lines())[2]
+    assert "autoApprove true; class" in next(ProjectFile.read(path).lines())[2]
 
 
 def test_h4_a_project_allows_only_what_its_own_servers_do(tmp_path: Path) -> None:

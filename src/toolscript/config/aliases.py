@@ -62,6 +62,10 @@ _LONG_CHARS = 10
 """Keys at least this long may have two wrong letters."""
 
 
+class EntryError(Exception):
+    """An entry that cannot be used; the message names the mistake."""
+
+
 def rewrite(raw: dict[str, Any]) -> dict[str, Any]:
     """Returns an entry in toolscript's own keys, without nulls at any depth.
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -17,14 +18,14 @@ from toolscript.config.aliases import (
     RAW_KEYS,
     SWITCH_KEYS,
     UNREAD_KEYS,
+    EntryError,
     listed,
     misspelt,
     rewrite,
     spelling_of,
 )
-from toolscript.config.env_file import read_env_file
+from toolscript.config.environment import Environment, environment_of
 from toolscript.config.variables import PATTERN, VariableError, Variables
-from toolscript.errors import ConfigSyntaxError
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.redaction import redact
 from toolscript.text.secret_detection import is_harmless, redactable, url_secrets
@@ -44,17 +45,10 @@ from toolscript.types import (
 MAX_TIMEOUT_S = 86_400
 MAX_CONCURRENT = 10_000
 RESULT_LIMITS = 4_000, 1_000_000
-_MAX_LINES = 5
-"""Maximum number of lines that a note names."""
 _TRANSPORTS: dict[str, Transport] = {
-    "stdio": "stdio",
-    "local": "stdio",
-    "http": "http",
-    "remote": "http",
-    "url": "http",
-    "streamable-http": "http",
-    "streamablehttp": "http",
-    "streamable_http": "http",
+    **dict.fromkeys(("stdio", "local"), "stdio"),
+    **dict.fromkeys(("http", "remote", "url"), "http"),
+    **dict.fromkeys(("streamable-http", "streamablehttp", "streamable_http"), "http"),
     "sse": "sse",
 }
 _TELLING = re.compile(
@@ -62,10 +56,7 @@ _TELLING = re.compile(
 )
 """A value in the wrong place that a message shows: a word, an address, a variable."""
 BROWSERS = (
-    "@playwright/mcp",
-    "chrome-devtools-mcp",
-    "server-puppeteer",
-    "browser-use",
+    *("@playwright/mcp", "chrome-devtools-mcp", "server-puppeteer", "browser-use"),
     "@browsermcp/mcp",
 )
 """Parts of the commands of servers that drive a browser, whose pages are one session's alone."""
@@ -99,17 +90,9 @@ _EXPECTED: dict[Any, str] = {
 }
 """The words of messages for types that have no description."""
 _UNIONS = (Union, UnionType)
+_fields_of = cache(structs.fields)
 _NO_MISSPELLINGS = {"scopes"}
 """Other clients' keys within an entry's objects that look like one of ours."""
-
-
-class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The keys of an entry that define variables, which its other keys may name."""
-
-    env: dict[str, str] = {}
-    env_file: str = ""
-    env_vars: tuple[str, ...] = ()
-    """The variables of toolscript's own environment that the server gets."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -142,16 +125,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     result_limits: dict[str, _ResultLimit] = field(default={}, name="resultLimit")
 
 
-KEYS = tuple(each.encode_name for kind in (Environment, Entry) for each in structs.fields(kind))
+KEYS = tuple(each.encode_name for kind in (Environment, Entry) for each in _fields_of(kind))
 """The keys of an entry."""
 _KNOWN_KEYS = (*KEYS, *ALIASES, *SWITCH_KEYS, *MERGED_KEYS)
 
 
 _T = TypeVar("_T", bound=msgspec.Struct)
-
-
-class EntryError(Exception):
-    """An entry that cannot be used; the message names the mistake."""
 
 
 def no_version(secret: str) -> str:
@@ -202,7 +181,7 @@ def server(name: str, raw: Any, source: Source, notes: list[str] | None = None) 
         raise EntryError(mistake)
     places = {key: spelling_of(key, value, raw) for key, value in values.items()}
     environment = _struct(Environment, values, places, variables)
-    env = _environment(environment, source, variables.hidden, [] if notes is None else notes)
+    env = environment_of(environment, variables, source.base, [] if notes is None else notes)
     entry = _struct(Entry, values, places, replace(variables, own=env))
     transport = _transport(entry, values, places)
     fields: dict[str, Any] = structs.asdict(entry)
@@ -225,7 +204,7 @@ def _struct(
 ) -> _T:
     """Returns a struct of values by the keys of its fields; ``places`` name them in messages."""
     fields: dict[str, Any] = {}
-    for each in structs.fields(kind):
+    for each in _fields_of(kind):
         if (key := each.encode_name) in values:
             named = _variables_for(key, variables)
             fields[each.name] = read(places[key], values[key], each.type, named)
@@ -282,7 +261,7 @@ def _expand(raw: Any, variables: Variables | None) -> Any:
 
 def _object(place: str, raw: dict[str, Any], kind: Any, variables: Variables | None) -> Any:
     """Returns an object within an entry as its struct."""
-    fields = {each.encode_name: each.required for each in structs.fields(kind)}
+    fields = {each.encode_name: each.required for each in _fields_of(kind)}
     if mistake := misspelt(raw, fields, _NO_MISSPELLINGS):
         raise EntryError(f"in {place} {mistake}")
     if missing := [key for key, required in fields.items() if required and not raw.get(key)]:
@@ -331,31 +310,6 @@ def _check_name(name: str) -> None:
         )
     if any(not character.isprintable() for character in name):
         raise EntryError("the name has characters that cannot be shown; rename the server")
-
-
-def _environment(
-    stated: Environment, source: Source, hidden: set[str], notes: list[str]
-) -> dict[str, str]:
-    """Returns the variables that an entry defines: from the environment, a file, and ``env``."""
-    environ = source.environ
-    passed = {name: environ[name] for name in stated.env_vars if name in environ}
-    hidden.update(filter(None, passed.values()))
-    if not stated.env_file:
-        return passed | stated.env
-    if PROJECT in stated.env_file and source.base is None:
-        raise EntryError(
-            "envFile is in the project, which is not known yet when this file is read; "
-            "state another path, or the variables in env"
-        )
-    path = source.folder / expanded(stated.env_file.replace(PROJECT, str(source.base)))
-    try:
-        from_file, odd = read_env_file(path)
-    except ConfigSyntaxError as mistake:
-        raise EntryError(f"envFile: {mistake}") from None
-    if odd:
-        lines = ", ".join(map(str, odd[:_MAX_LINES])) + (", …" if len(odd) > _MAX_LINES else "")
-        notes.append(f"envFile: not NAME=value, so not read: line {lines} of {path}")
-    return passed | from_file | stated.env
 
 
 def _transport(entry: Entry, values: dict[str, Any], places: Mapping[str, str]) -> Transport:

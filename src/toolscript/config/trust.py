@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -38,6 +38,11 @@ _RUNS_CODE = (
 )
 """Variables by which a program loads other code than its own, or starts another program."""
 """Characters of each part of an entry that the user is shown: a long one hides no other."""
+_SHOWN_KEYS = (
+    *("cwd", "envFile", "envVars", "disabled", "autoApprove"),
+    *("class", "permissions", "tools"),
+)
+"""The keys of an entry that the user sees beside its command and the names of its variables."""
 _MAX_NAMED = 3
 """Servers that a message names; a list names all."""
 
@@ -210,54 +215,23 @@ def describe(entry: object) -> str:
     raw = rewrite(cast("dict[str, Any]", entry))
     secrets = sorted({*SECRET_VARIABLE.findall(json.dumps(raw))})
     named = f"with your secrets {', '.join(secrets)}" if secrets else ""
+    words = [raw.get("command"), *as_list(raw.get("args"))]
+    command = shlex.join(str(word) for word in words if word is not None)
     parts = [
         named,
-        _command(raw),
-        *(show(raw, key) for key, show in _SHOWN_KEYS.items() if raw.get(key)),
+        " ".join(filter(None, [command, redact(str(raw.get("url", "")), ())])),
+        *(f"{key} {_names(raw[key])}" for key in ("env", "headers") if raw.get(key)),
+        *(f"{key} {json.dumps(raw[key])}" for key in _SHOWN_KEYS if raw.get(key)),
     ]
     return "; ".join(map(_show, filter(None, parts))) or "(nothing)"
 
 
-def _command(raw: dict[str, Any]) -> str:
-    """Returns the command line and the addresses of an entry."""
-    words = [raw.get("command"), *as_list(raw.get("args"))]
-    command = shlex.join(str(word) for word in words if word is not None)
-    return " ".join(filter(None, [command, redact(str(raw.get("url", "")), ())]))
-
-
-def _names(raw: dict[str, Any], key: str) -> str:
-    names = as_object(raw.get(key))
-    marked = (
-        f"{each} (can run code)" if re.fullmatch(_RUNS_CODE, each) else each for each in names
+def _names(values: object) -> str:
+    """Returns the names of variables or headers; the values may be secret."""
+    return ", ".join(
+        f"{each} (can run code)" if re.fullmatch(_RUNS_CODE, each) else each
+        for each in as_object(values)
     )
-    return f"{key} {', '.join(marked)}"
-
-
-def _value(raw: dict[str, Any], key: str) -> str:
-    return f"{key} {raw[key]}"
-
-
-def _json(raw: dict[str, Any], key: str) -> str:
-    return f"{key} {json.dumps(raw[key])}"
-
-
-def _switch(raw: dict[str, Any], key: str) -> str:
-    return key if raw[key] is True else ""
-
-
-_SHOWN_KEYS: dict[str, Callable[[dict[str, Any], str], str]] = {
-    "env": _names,
-    "headers": _names,
-    "cwd": lambda raw, key: f"in {raw[key]}",
-    "envFile": _value,
-    "envVars": _value,
-    "disabled": _switch,
-    "autoApprove": _switch,
-    "class": _json,
-    "permissions": _json,
-    "tools": _json,
-}
-"""The keys of an entry that the user sees beside its command, and how."""
 
 
 def writable_by_others(path: Path) -> str:

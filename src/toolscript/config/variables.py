@@ -26,13 +26,12 @@ _VARIABLE = re.compile(
 )
 _OF_CLIENTS = re.compile(r"(?:input|config|command|file|prompt|secret|vault|op):")
 """Variables that other clients take from their users, settings or stores."""
-_NAMES = {
-    "workspaceFolder": PROJECT,
-    "workspaceRoot": PROJECT,
-    "userHome": "${HOME}",
-    "pathSeparator": "/",
+_FIXED = {
+    **dict.fromkeys(("PROJECT", "workspaceFolder", "workspaceRoot"), PROJECT),
+    **dict.fromkeys(("/", "pathSeparator"), "/"),
 }
-"""The predefined variables of VS Code and Cursor that have a counterpart here."""
+"""The variables of VS Code and Cursor that have a counterpart here, beside ``userHome``, and ours:
+the folder is known when a caller is."""
 _SHOWABLE = re.compile(r"[\w:. /-]{1,40}")
 _PUBLIC = {
     *("HOME", "PATH", "USER", "LOGNAME", "PWD", "OLDPWD", "SHELL", "LANG", "HOSTNAME"),
@@ -80,32 +79,33 @@ class Variables:
         place = 0
         while opening := _OPENING.search(text, place):
             parts.append(text[place : opening.start()])
-            place = opening.end()
-            if opening[0] == "$${":
-                parts.append("${")
-                continue
-            if opening["name"]:
-                parts.append(self._value(opening["name"], depth))
-                continue
             if opening["path"]:
-                parts.append(self._read(opening["path"]))
-                continue
-            end = _find_end(text, place)
-            if end >= 0 and (not self.may_keep or _is_variable(text[place:end])):
-                parts.append(self._value(text[place:end], depth))
-                place = end + 1
-            elif not self.may_keep:
-                raise VariableError("has '${' without a '}'; write '$${' for a text that stays")
-            elif text.find("}", place) < 0:  # nothing that follows is closed
-                return "".join([*parts, text[opening.start() :]])
+                value, place = self._read(opening["path"]), opening.end()
+            elif opening["name"]:
+                value, place = self._value(opening["name"], depth), opening.end()
             else:
-                parts.append("${")
+                value, place = self._replace(text, opening, depth)
+            parts.append(value)
         return "".join([*parts, text[place:]])
+
+    def _replace(self, text: str, opening: re.Match[str], depth: int) -> tuple[str, int]:
+        """Returns the value of the variable in braces that opens here, and the place after it."""
+        place = opening.end()
+        if opening[0] == "$${":
+            return "${", place
+        end = _find_end(text, place)
+        if end >= 0 and (not self.may_keep or _is_variable(text[place:end])):
+            return self._value(text[place:end], depth), end + 1
+        if not self.may_keep:
+            raise VariableError("has '${' without a '}'; write '$${' for a text that stays")
+        if text.find("}", place) < 0:  # nothing that follows is closed
+            return text[opening.start() :], len(text)
+        return "${", place
 
     def _value(self, inner: str, depth: int) -> str:
         """Returns the value of a variable; ``inner`` is the text between its braces."""
-        if inner in {"PROJECT", "/"}:  # the folder is known when a caller is
-            return PROJECT if inner == "PROJECT" else "/"
+        if inner in _FIXED:
+            return _FIXED[inner]
         if inner.startswith("secret:"):
             return self._secret(inner)
         match = _VARIABLE.fullmatch(inner)
@@ -116,11 +116,9 @@ class Variables:
                 "environment, ${secret:NAME} after toolscript secret set NAME, or '$${' for a text "
                 "that stays"
             )
-        name, has_default = match["name"], match["sign"] == ":-"
+        name = "HOME" if match["name"] == "userHome" else match["name"]
         value = self._look_up(name)
-        if value is None and name in _NAMES:
-            return self.expand(_NAMES[name], depth + 1)
-        if has_default and not value:
+        if match["sign"] == ":-" and not value:
             return self.expand(match["rest"], depth + 1)
         if value is None:
             stays = "; write '$${' for a text that stays" if self.may_keep else ""
@@ -167,8 +165,7 @@ def has_variable(text: str) -> bool:
 
 def _is_variable(inner: str) -> bool:
     """Whether this is a variable here or in another client."""
-    is_known = inner == "/" or _VARIABLE.fullmatch(inner) is not None
-    return is_known or _OF_CLIENTS.match(inner) is not None
+    return inner in _FIXED or bool(_VARIABLE.fullmatch(inner) or _OF_CLIENTS.match(inner))
 
 
 def _find_end(text: str, begin: int) -> int:
