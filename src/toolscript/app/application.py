@@ -8,13 +8,13 @@ the caller may see them.
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
 from toolscript.app.activity_recorder import ActivityRecorder
-from toolscript.app.base import Stores
+from toolscript.app.base import ScriptDoor, ScriptOutcome, Stores
 from toolscript.app.builtin_tools import BuiltinTool
 from toolscript.app.bytes_under_way import BytesUnderWay
 from toolscript.app.call_approvals import Approvals, RememberedAnswers
@@ -22,14 +22,14 @@ from toolscript.app.calls import Calls
 from toolscript.app.health import HealthMonitor
 from toolscript.app.result_store import ResultStore
 from toolscript.app.scoped_catalogue import ScopedCatalogue
-from toolscript.app.script_runner import ScriptRunner
 from toolscript.app.searching import Searches
 from toolscript.app.task_monitor import TaskMonitor
 from toolscript.app.tool_permissions import ToolPermissions
 from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import CallSettings
-from toolscript.errors import InputError, OutdatedDecisionError, UnknownNameError
+from toolscript.errors import ConfigError, InputError, OutdatedDecisionError, UnknownNameError
+from toolscript.extras import install_command
 from toolscript.gateway.base import Caller, DatabaseState
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.comparison import HeldTool
@@ -41,7 +41,10 @@ from toolscript.retrieval.semantic.semantic_signal import SemanticSignal
 from toolscript.skills.scoped_skills import ScopedSkills
 from toolscript.skills.service import SkillService
 from toolscript.text.display import printable
-from toolscript.types import EVERYTHING, Grant
+from toolscript.types import BUILTIN, EVERYTHING, Grant
+
+if TYPE_CHECKING:
+    from toolscript.app.script_sandbox import Scripts
 
 
 class App:
@@ -84,8 +87,9 @@ class App:
         self.results = results
         self.under_way = BytesUnderWay()
         """Counts the bytes of requests, and of the calls of scripts."""
-        self.scripts = ScriptRunner(self.under_way, is_on=calls.scripts)
-        """Runs scripts of models."""
+        self.runs_scripts = calls.scripts
+        """Whether models may write scripts."""
+        self._sandbox = _load_sandbox(self.under_way) if calls.scripts else None
         self.tasks = TaskMonitor()
         """The background tasks; a surface runs its own among them."""
         self._skills = skills
@@ -154,7 +158,8 @@ class App:
             self.activity.close()
             self._stores.close()
             self.results.close()
-            self.scripts.close()
+            if self._sandbox is not None:
+                self._sandbox.close()
         self.tasks.check()
         if failure is not None:
             raise failure
@@ -200,6 +205,20 @@ class App:
         grant = self.permissions.narrow(grant)
         return ScopedCatalogue(self._gateway, self._builtin_tools, grant, self.permissions)
 
+    async def run_script(self, script: str, grant: Grant, door: ScriptDoor) -> ScriptOutcome:
+        """Runs a script, which may call the tools for models that ``grant`` allows.
+
+        Raises the errors of `Scripts.run`, and `UnknownNameError` if scripts are off.
+        """
+        if self._sandbox is None:
+            raise UnknownNameError(
+                "scripts are off here; the user turns them on with: "
+                "toolscript gateway start --scripts"
+            )
+        tools = [tool for tool in self.catalogue(grant).tools() if tool.is_for_models]
+        allowed = {tool.id: tool for tool in tools if tool.server != BUILTIN}
+        return await self._sandbox.run(script, self._gateway.catalogue.tools, allowed, door)
+
     def skills(self, grant: Grant = EVERYTHING, *, by_model: bool = False) -> ScopedSkills:
         """Returns the skills, as far as ``grant`` and the rules let the caller read them.
 
@@ -225,6 +244,17 @@ class App:
         self._gateway.end_session(session)
         self.approvals.end_session(session)
         self.results.end_session(session)
+
+
+def _load_sandbox(under_way: BytesUnderWay) -> "Scripts":
+    try:
+        from toolscript.app.script_sandbox import Scripts  # noqa: PLC0415 - of an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"scripts need {error.name}, which is not installed; install it with: "
+            f"{install_command('scripts')}, or leave out --scripts"
+        ) from None
+    return Scripts(under_way)
 
 
 async def review(

@@ -86,7 +86,7 @@ class ToolEndpoint:
             hidden |= {*_CALLS, RUN, MORE}
         if self._in_detail:  # the seed's wire has no sessions, and results as they are
             hidden |= {RUN, MORE}
-        if not self._app.scripts.is_on:
+        if not self._app.runs_scripts:
             hidden.add(RUN)
         listed = meta_tools.meta_tools(self._summary(context), has_skills=has_skills)
         longest = dict.fromkeys((*_CALLS, RUN, MORE), self._catalogue(context).longest_result)

@@ -84,7 +84,7 @@ class ToolCalls:
             partial(self._search_for_script, own),
             partial(self.results.read_value, own.owner),
         )
-        outcome = await self._app.scripts.run(script, self._app.catalogue(own.grant), door)
+        outcome = await self._app.run_script(script, own.grant, door)
         result = _script_result(outcome)
         return await self._fit(RUN, result, context, is_listed=False)
 
