@@ -107,7 +107,7 @@ class GraphStore:
             try:
                 self._add(change, usage, everything)
             except DamagedError as error:
-                self._put_aside(error)
+                self._file.put_aside("the graph", error, _check)
                 self._add(change, usage, everything)
         except (DamagedError, OSError) as error:
             self._warn("written", error)
@@ -131,11 +131,6 @@ class GraphStore:
                 db.execute("delete from usage")
             _add(db, change)
             _add_usage(db, usage)
-
-    def _put_aside(self, error: DamagedError) -> None:
-        """Renames the file, unless another process has done so already."""
-        if aside := self._file.put_aside(_check):
-            log.warning("the graph %s is damaged (%s); it is now %s", self.path, error, aside)
 
     def _warn(self, what: str, error: Exception) -> None:
         """Log why the file cannot be used, once until it can be written again."""

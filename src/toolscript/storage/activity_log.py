@@ -5,7 +5,6 @@ the bound replaces the oldest.
 """
 
 import fnmatch
-import logging
 import re
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
@@ -26,7 +25,7 @@ from toolscript.storage.sqlite_file import (
 )
 from toolscript.types import as_id
 
-log = logging.getLogger(__name__)
+_NOUN = "the log of calls"
 VERSION = 3
 MAX_ROWS = 10_000
 _WAIT_S = 5.0
@@ -133,7 +132,7 @@ class ActivityLog:
         try:
             self._append(calls)
         except DamagedError as error:
-            self._put_aside(error)
+            self._file.put_aside(_NOUN, error, _check)
             try:
                 self._append(calls)
             except DamagedError as again:
@@ -150,7 +149,7 @@ class ActivityLog:
         except FileNotFoundError:
             return ActivityPage([], has_more=False)
         except DamagedError as error:
-            self._put_aside(error)
+            self._file.put_aside(_NOUN, error, _check)
             return ActivityPage([], has_more=False)
         return ActivityPage(calls[: query.limit], has_more=len(calls) > query.limit)
 
@@ -159,12 +158,6 @@ class ActivityLog:
             check_version(db, VERSION)
             db.executemany(_INSERT, [(None, *astuple(call)[1:]) for call in calls])
             db.execute(_DELETE_OLD, (MAX_ROWS,))
-
-    def _put_aside(self, error: DamagedError) -> None:
-        """Renames the file, unless another process has done so already; raises `OSError`."""
-        if aside := self._file.put_aside(_check):
-            what = "the log of calls %s is damaged (%s); it is now %s"
-            log.warning(what, self.path, error, aside)
 
 
 def _select(db: sqlite3.Connection, query: ActivityQuery) -> Generator[RecordedCall]:

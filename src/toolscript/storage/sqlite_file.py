@@ -6,6 +6,7 @@ an `OSError`, and the file stays as it is. Wrong content of the file is a `Damag
 """
 
 import errno
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Generator
@@ -13,6 +14,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from toolscript.storage.atomic_files import locked, replacing
+
+log = logging.getLogger(__name__)
 
 
 class DamagedError(Exception):
@@ -65,21 +68,22 @@ class SqliteFile:
         """Keeps other processes from writing or deleting the file; raises `OSError`."""
         return locked(Path(f"{self.path}.lock"), self._wait_s)
 
-    def put_aside(self, check: Callable[[sqlite3.Connection], object]) -> Path | None:
+    def put_aside(
+        self, noun: str, error: DamagedError, check: Callable[[sqlite3.Connection], object]
+    ) -> None:
         """Renames the file, if ``check`` raises `DamagedError`, to a name that no file has.
 
-        Returns the name; None if there is no file, or another process has made a new one. Raises
-        `OSError`.
+        Does nothing if there is no file, or another process has made a new one. Raises `OSError`.
         """
         with self.locked():
             try:
                 with self.reading() as db:
                     check(db)
             except FileNotFoundError:
-                return None
+                return
             except DamagedError:
-                return self._rename()
-        return None
+                what = "%s %s is damaged (%s); it is now %s"
+                log.warning(what, noun, self.path, error, self._rename())
 
     def _rename(self) -> Path:
         number = 1
