@@ -30,7 +30,7 @@ from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.comparison import ChangePolicy
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.gateway import Gateway
-from toolscript.gateway.run_policy import Intervals, RunPolicy, starting
+from toolscript.gateway.run_policy import Intervals, RunPolicy
 from toolscript.gateway.snapshot import SnapshotStore
 from toolscript.graph.learning import Learning
 from toolscript.retrieval.engine import SearchEngine
@@ -127,7 +127,7 @@ def application(
         connect,
         pins,
         policy=RunPolicy(
-            starting(wiring.start),
+            wiring.start,
             limits.idle_timeout_s,
             limits.max_processes,
             wiring.only,

@@ -45,7 +45,7 @@ def application(signal: SemanticSignal, tmp_path: Path, model: LazyModel | None 
         Catalogue.of([known]),
         no_connection,
         unused_pins(),
-        policy=RunPolicy(starts=lambda _spec, _known: False),
+        policy=RunPolicy("needed"),
     )
     model = model or LazyModel(lambda: load_model("bundled", "bundled", 1))
     semantic = SemanticSignal(model, lambda: None)

@@ -114,7 +114,7 @@ def make(
 ) -> Gateway:
     config = Config((SOURCE,), specs)
     known = snapshot or Catalogue({})
-    policy = RunPolicy(starts=lambda _spec, _known: eager)
+    policy = RunPolicy("all" if eager else "needed")
     return Gateway(config, known, stage.connector, unused_pins(), policy=policy)
 
 

@@ -108,7 +108,7 @@ def make(
         snapshot or Catalogue({}),
         stage.connector,
         DefinitionPins(folder, "k"),
-        policy=RunPolicy(starts=lambda _spec, _known: eager),
+        policy=RunPolicy("all" if eager else "needed"),
     )
 
 

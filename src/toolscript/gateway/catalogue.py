@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import anyio
 import msgspec
 
 from toolscript.codegen.api_definitions import DIGITS, MAX_DIGITS, valid_name
@@ -156,6 +157,38 @@ class Catalogue:
             (_configure(entry, specs[name]) for name, entry in entries if name in specs),
             {name: spec.repairs for name, spec in specs.items() if spec.repairs},
         )
+
+
+class ObservableCatalogue:
+    """The current catalogue. One event loop publishes; any thread may read.
+
+    Args:
+        current: The first one.
+    """
+
+    def __init__(self, current: Catalogue) -> None:
+        self.current = current
+        self._changed = anyio.Event()
+
+    def publish(self, catalogue: Catalogue) -> None:
+        """Makes this the current catalogue."""
+        self.current = catalogue
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def publish_entry(self, entry: ServerEntry) -> None:
+        """Publishes the catalogue with another entry of one server."""
+        self.publish(self.current.replacing(entry))
+
+    def entry(self, server: str) -> ServerEntry | None:
+        """Returns the state of a server."""
+        return self.current.servers.get(server)
+
+    async def changed(self, seen: Catalogue | None) -> Catalogue:
+        """Returns the current catalogue, once it differs from ``seen``."""
+        while self.current is seen:
+            await self._changed.wait()
+        return self.current
 
 
 def contents_of(reviewed: Reviewed) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from functools import partial
 import anyio.to_thread
 import msgspec
 
-from toolscript.gateway.catalogue import ServerEntry, contents_of
+from toolscript.gateway.catalogue import ObservableCatalogue, ServerEntry, contents_of
 from toolscript.gateway.definitions.comparison import HeldTool, Version
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.managed_server import ManagedServer
-from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.types import ServerSpec, ToolSpec
 
 

@@ -21,13 +21,12 @@ from toolscript.gateway.base import (
     Ready,
     Report,
 )
-from toolscript.gateway.catalogue import Catalogue, ServerEntry
+from toolscript.gateway.catalogue import Catalogue, ObservableCatalogue, ServerEntry
 from toolscript.gateway.definition_approval import DefinitionApproval
 from toolscript.gateway.definitions.comparison import HeldTool, Version, held_message
 from toolscript.gateway.definitions.pins import DefinitionPins
 from toolscript.gateway.instance import Instance, InstanceEndedError, ProcessLimit
 from toolscript.gateway.managed_server import ManagedServer, status_of
-from toolscript.gateway.observable_catalogue import ObservableCatalogue
 from toolscript.gateway.process.process_resources import measure
 from toolscript.gateway.process.stderr_log import last_lines
 from toolscript.gateway.run_policy import RUN_ALL, RunPolicy

@@ -1,7 +1,7 @@
 """Says which servers of a gateway run, and for how long."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from toolscript.gateway.catalogue import ServerEntry
 from toolscript.types import ServerSpec
@@ -21,9 +21,9 @@ class Intervals:
 class RunPolicy:
     """Which servers run, and for how long."""
 
-    starts: Callable[[ServerSpec, ServerEntry], bool] = lambda _spec, _known: True
-    """Whether a server that the snapshot knows is started at once. Any other rests until a request
-    needs it."""
+    start: Literal["all", "configured", "needed"] = "all"
+    """Which of the servers that the snapshot knows are started at once. Any other rests until a
+    request needs it."""
     idle_s: float = 0
     """Seconds without a request after which a server is stopped; 0 for never. A server may have
     its own."""
@@ -32,20 +32,11 @@ class RunPolicy:
     only: str | None = None
     """The one server that may be connected to; None for all."""
 
-
-RUN_ALL = RunPolicy()
-
-
-def starting(start: str) -> Callable[[ServerSpec, ServerEntry], bool]:
-    """Returns a value of `RunPolicy.starts`.
-
-    Args:
-        start: ``all`` servers, only the ``needed`` ones, or those that are ``configured`` so.
-    """
-
-    def starts(spec: ServerSpec, known: ServerEntry) -> bool:
-        if start != "configured":
-            return start == "all"
+    def starts(self, spec: ServerSpec, known: ServerEntry) -> bool:
+        """Whether a server of which the snapshot has an entry is started at once."""
+        if self.start != "configured":
+            return self.start == "all"
         return known.state != "ready" or spec.start == "eager"
 
-    return starts
+
+RUN_ALL = RunPolicy()
