@@ -75,6 +75,7 @@ def list_entry(spec: ToolSpec, name: str) -> dict[str, Any]:
         "inputSchema": spec.input_schema or {"type": "object"},
         "outputSchema": spec.output_schema,
         "annotations": _annotations(spec),
+        "icons": spec.icons,
         "_meta": spec.meta,
     }
     return {key: value for key, value in entry.items() if value is not None}

@@ -85,6 +85,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """The class that the configuration gives it; no part of its definition."""
     meta: dict[str, Any] | None = None
     """The server's ``_meta``, for clients; no part of its definition."""
+    icons: list[Any] | None = None
+    """The server's pictures of it, for clients; no part of its definition."""
     repair: Repair | None = None
     """The repair that the other fields already have; None for a tool as its server lists it."""
     own: "ToolSpec | None" = None
@@ -165,6 +167,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     def digest(self) -> str:
         """SHA-256 over the definition: a changed description or schema changes it."""
         fields = msgspec.to_builtins(self)
-        for name in ("config_class", "meta", "own"):
+        for name in ("config_class", "meta", "icons", "own"):
             fields.pop(name, None)
         return sha256_of(fields)

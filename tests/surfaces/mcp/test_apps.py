@@ -13,7 +13,9 @@ from mcp.client.extension import advertise
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.support import FUZZY, HELPERS, PATIENCE_S, READ_FILE, Cli, Scripted, create_token
-from tests.surfaces.mcp.test_mcp import MODES, Mode, gateway
+from tests.surfaces.mcp.test_mcp import MODES, Mode, gateway, talk
+
+from toolscript.types import ToolSpec
 
 APPS_ID, PAGE_TYPE = "io.modelcontextprotocol/ui", "text/html;profile=mcp-app"
 SHOWS_PAGES = advertise(APPS_ID, {"mimeTypes": [PAGE_TYPE]})
@@ -116,3 +118,17 @@ def test_nothing_is_declared_without_need(
     assert not seen.pop("declared")
     assert not seen.pop("reads old")
     assert bool(seen) is (server == "new" and "door" not in more)
+
+
+def test_icons_of_tools_pass_through(tmp_path: Path) -> None:
+    """Also a change of them alone is no changed definition."""
+    icons = [{"src": "https://x.y/read.png", "mimeType": "image/png", "sizes": ["48x48"]}]
+    tool = ToolSpec(server="files", name=READ_FILE["name"], icons=icons)
+    assert tool.digest == ToolSpec(server="files", name=READ_FILE["name"]).digest
+
+    async def look(client: Client) -> None:
+        listed = next(each for each in (await client.list_tools()).tools if each.icons)
+        assert listed.model_dump(by_alias=True, exclude_none=True)["icons"] == icons
+
+    with gateway(tmp_path, files=Scripted(tmp_path)({**READ_FILE, "icons": icons})) as url:
+        talk(f"{url}/mcp/all", look)

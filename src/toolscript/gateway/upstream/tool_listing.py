@@ -174,6 +174,7 @@ def _tool(session: ClientSession, spec: ServerSpec, entry: Any, rest: dict[str, 
         annotations=raw.get("annotations"),
         config_class=spec.class_of(raw["name"]),
         meta=as_foreign(raw).get("_meta"),
+        icons=raw.get("icons"),
     )
 
 
