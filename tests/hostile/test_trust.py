@@ -393,7 +393,7 @@ def test_h4_the_user_is_shown_what_a_file_allows(tmp_path: Path) -> None:
     path.write_text(json.dumps({"mcpServers": {"s": entry}, "permissions": {"*": "allow"}}))
     shown = {name: what for _, name, what in ProjectFile.read(path).lines()}
     assert shown["s"].split("; ") == [
-        *("x", "autoApprove", 'class {"wipe": "read"}', 'permissions {"*": "allow"}'),
+        *("x", "autoApprove true", 'class {"wipe": "read"}', 'permissions {"*": "allow"}'),
         'tools {"wipe": {"description": "Reads."}}',
     ]
     assert shown["(permissions)"] == '{"*": "allow"}'
