@@ -88,6 +88,14 @@ def test_a_toml_file_is_read_by_its_name() -> None:
         parsed(Path("config.toml"), b"a = " + b"[" * 80 + b"]" * 80)
 
 
+def test_dates_of_toml_are_texts() -> None:
+    text = b"[mcp_servers.s.env]\nD = 2026-01-01\nT = 2026-01-01T10:00:00Z\n"
+    assert parsed(Path("config.toml"), text)["mcp_servers"]["s"]["env"] == {
+        "D": "2026-01-01",
+        "T": "2026-01-01T10:00:00Z",
+    }
+
+
 # The sections of several clients, and the lists of servers that are off
 
 A, B = {"command": "a"}, {"command": "b"}

@@ -1,14 +1,18 @@
 """The models that were downloaded from the hub: each once, and found again without asking."""
 
+import contextlib
+import hashlib
 import json
 import os
+import re
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolscript.embedding.download_progress import Progress
 from toolscript.embedding.models import Repository
-from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import ModelError, UnreachableError
 from toolscript.storage.atomic_files import file_name, make_private, write_atomically
 
@@ -25,6 +29,43 @@ _ENVIRONMENT = {
     "HF_HUB_VERBOSITY": "error",
 }
 """Settings of huggingface-hub, unless the user has made them."""
+_OUTSIDE = re.compile(
+    r"HF_(ENDPOINT|TOKEN|TOKEN_PATH|HOME|HUB_OFFLINE|HUB_CACHE|HUB_\w+_TIMEOUT)"
+    r"|HUGGING_FACE_HUB_TOKEN|SSL_CERT_\w+|(HTTPS?|ALL|NO)_PROXY",
+    re.IGNORECASE,
+)
+"""The variables that decide whether a hub or a server can be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeCache:
+    """A file with the reason of a failure, its expiry and the environment it happened in."""
+
+    path: Path | None
+    """None: nothing is remembered."""
+    request: str = field(repr=False)
+    """Anything else the answer depends on, such as a key. Only a digest of it is stored."""
+    expires_s: float
+
+    def read(self) -> str:
+        """Returns the reason of a recent failure in the same environment; else an empty text."""
+        try:
+            note: Any = json.loads(self.path.read_bytes()) if self.path else {}
+            fresh = 0 <= note["until"] - time.time() <= self.expires_s
+            return str(note["reason"]) if fresh and note["request"] == self._digest() else ""
+        except (OSError, ValueError, TypeError, KeyError):
+            return ""
+
+    def write(self, reason: str) -> None:
+        """Stores the reason of a failure, unless the file cannot be written."""
+        note = {"reason": reason, "until": time.time() + self.expires_s, "request": self._digest()}
+        if self.path is not None:
+            with contextlib.suppress(OSError):
+                write_atomically(self.path, json.dumps(note).encode())
+
+    def _digest(self) -> str:
+        named = sorted((k, v) for k, v in os.environ.items() if _OUTSIDE.fullmatch(k))
+        return hashlib.sha256(repr((self.request, named)).encode(errors="replace")).hexdigest()
 
 
 class Hub:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from toolscript.embedding import device as devices
 from toolscript.embedding.download_progress import Progress
-from toolscript.embedding.hub import Hub
+from toolscript.embedding.hub import Hub, NegativeCache
 from toolscript.embedding.integrity import check_bundled
 from toolscript.embedding.model_layout import (
     find_weights,
@@ -24,7 +24,6 @@ from toolscript.embedding.model_layout import (
     weights_for,
 )
 from toolscript.embedding.models import BUNDLED, Repository, is_trusted
-from toolscript.embedding.negative_cache import NegativeCache
 from toolscript.errors import ModelError, UnreachableError, UnsuitableModelError
 from toolscript.storage.atomic_files import expanded, is_dir
 
