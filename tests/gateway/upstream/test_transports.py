@@ -188,7 +188,9 @@ def is_started(now: Running) -> bool:
 
 
 @pytest.mark.requirement("upstream:transports")
-def test_a_server_is_spoken_to_as_it_spoke_the_last_time(scripted: Scripted) -> None:
+def test_a_server_is_spoken_to_as_it_spoke_the_last_time(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     """upstream:transports: one that answers no discovery is not asked for it at each start.
 
     It is asked again after it has called itself otherwise.
@@ -211,6 +213,7 @@ def test_a_server_is_spoken_to_as_it_spoke_the_last_time(scripted: Scripted) -> 
     start()
     start()
     assert first_requests(methods)[2:] == ["initialize", "server/discover"]
+    assert len([each for each in caplog.messages if each.startswith("one is newer ")]) == 1
 
 
 @pytest.mark.requirement("upstream:transports")

@@ -37,7 +37,7 @@ def test_nothing_is_wrong(cli: Cli, scripted: Scripted, port: str) -> None:
     assert found["configuration"]["found"] == str(config)
     assert found["gateway"]["found"] == "not running"
     assert found["port"]["found"] == f"127.0.0.1 port {port} is free"
-    assert found["server files"]["found"] == "1 tool"
+    assert found["server files"]["found"] == "1 tool of scripted 1"
     assert found["cache"]["found"] == "1 tool indexed, 1 embedded"
     assert "toolscript-minilm" in found["model"]["found"]
     url = cli.start_gateway()
@@ -55,7 +55,7 @@ def test_a_server_over_sse_works_and_is_named(cli: Cli, port: str) -> None:
     with launcher.helper(HELPERS / "sdk.py", "events", "0", env=environ) as (url, _):
         cli.configure(old={"url": url, "type": "http"})
         found = findings(cli, port, 0)["server old"]
-    assert found["found"] == "2 tools; over SSE, which MCP has given up"
+    assert found["found"] == "2 tools of sdk 7; over SSE, which MCP has given up"
     assert found["degraded"] is True
     assert "Streamable HTTP" in found["advice"]
 
@@ -66,7 +66,7 @@ def test_a_resting_server_is_well(cli: Cli, scripted: Scripted, port: str) -> No
     assert cli("list-tools").returncode == 0
     cli.start_gateway()
     found = findings(cli, port, 0)
-    assert found["server files"]["found"] == "1 tool, started when needed"
+    assert found["server files"]["found"] == "1 tool of scripted 1, started when needed"
 
 
 @pytest.mark.parametrize(

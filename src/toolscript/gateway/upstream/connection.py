@@ -11,6 +11,7 @@ affects no other. The state of the connection is a value, and each transition on
 | any            | the connection or the attempt has ended      | ``waiting``    | `_retry`    |
 """
 
+import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -63,6 +64,7 @@ from toolscript.text.display import first_lines, printable
 from toolscript.text.redaction import redact
 from toolscript.types import SECRET_VARIABLE, ServerSpec, Transport
 
+log = logging.getLogger(__name__)
 LOGIN_POLL_S = 0.25
 LISTING_PAUSE_S = 0.5
 """The least time between two listings: a server may report a change at each."""
@@ -282,6 +284,8 @@ class McpUpstream:
         info = session.server_info
         version = self._show(f"{info.name} {info.version}", 80) if info else ""
         is_updated = last is not None and last.version != version
+        if last is not None and is_updated and last.version:
+            log.warning("%s is %s now, and was %s", self._spec.name, version, last.version)
         return LastSession(transport, "" if is_updated else session.protocol_version or "", version)
 
     async def _publish(self, session: ClientSession) -> None:

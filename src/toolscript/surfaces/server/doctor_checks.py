@@ -210,6 +210,7 @@ def server_finding(server: dict[str, Any]) -> Finding:
 
 def _working_server_finding(what: str, server: dict[str, Any]) -> Finding:
     found = counted(server["tools"], "tool")
+    found += f" of {server['version']}" if server.get("version") else ""
     found += ", started when needed" if server["state"] == "resting" else ""
     is_old, left_out = server["transport"] == "sse", _list_left_out(server)
     lines = [found, *[_SSE] * is_old, *left_out]
