@@ -10,7 +10,7 @@ from tests.support import READ_FILE, SEND_MAIL, Cli, Scripted, tool
 from tests.surfaces.web.browser import Browser, Element
 
 from toolscript.surfaces.http.search_answers import ToolHit
-from toolscript.surfaces.web.confidence_bar import bar
+from toolscript.surfaces.web.rendering import bar
 
 LIST = tool("list_directory", "List the files of a directory", annotations={"readOnlyHint": True})
 NOTE = (

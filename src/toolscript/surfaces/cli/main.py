@@ -70,13 +70,13 @@ GROUPS = {
 """The commands of each group, with their summaries."""
 COMMANDS = [name for group in GROUPS.values() for name in group]
 _MODULES = {
-    "list-servers": "list_commands",
-    "list-tools": "list_commands",
-    "models": "list_commands",
+    "list-servers": "catalogue_commands",
+    "list-tools": "catalogue_commands",
+    "models": "catalogue_commands",
     "get-types": "types_command",
-    "describe": "detail_commands",
-    "logs": "detail_commands",
-    "restart": "detail_commands",
+    "describe": "catalogue_commands",
+    "logs": "catalogue_commands",
+    "restart": "catalogue_commands",
     "remove": "add_command",
     "exec": "call_command",
     "permissions": "review_command",

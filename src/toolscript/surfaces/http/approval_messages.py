@@ -10,7 +10,7 @@ from toolscript.gateway.definitions.comparison import HoldReason
 from toolscript.gateway.definitions.word_diff import Change
 from toolscript.surfaces.http.field_types import Count, about
 from toolscript.text.wire_constants import PersonsAnswer
-from toolscript.types import Decision, PermissionRule, ToolClass
+from toolscript.types import Decision, ToolClass
 
 MAX_TOOLS = 20_000
 """Tools about which one request may decide: as many as a server may have."""
@@ -23,16 +23,6 @@ class RuleAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     decision: Decision
     tool_class: Annotated[ToolClass | None, about("The class that it is about; null for all.")]
     origin: Annotated[str, about("Where it is written.")]
-
-    @classmethod
-    def of(cls, rule: PermissionRule) -> "RuleAnswer":
-        """Returns a rule as an answer."""
-        return cls(
-            pattern=rule.pattern,
-            decision=rule.decision,
-            tool_class=rule.tool_class,
-            origin=rule.origin,
-        )
 
 
 class PermissionsAnswer(msgspec.Struct, frozen=True, kw_only=True):

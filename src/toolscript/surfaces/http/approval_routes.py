@@ -1,10 +1,11 @@
 """The routes by which the owner decides: about changed tools, and about calls that wait."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import anyio.to_thread
+import msgspec
 from msgspec import UNSET
 from starlette.requests import Request
 
@@ -31,6 +32,7 @@ from toolscript.surfaces.http.approval_messages import (
 from toolscript.surfaces.http.openapi import REQUIRED, Endpoints
 from toolscript.surfaces.http.request_input import json_struct
 from toolscript.surfaces.server.authentication import grant_of
+from toolscript.types import PermissionRule
 
 ENDPOINTS = Endpoints()
 _DECIDE = "decide about tools and calls"
@@ -90,8 +92,8 @@ async def permissions(app: App, request: Request) -> Any:
     remembered = await anyio.to_thread.run_sync(app.approvals.remembered.all)
     tools = {tool.id: tool for tool in app.catalogue(grant_of(request)).tools()}
     return PermissionsAnswer(
-        rules=[*map(RuleAnswer.of, chain.from_iterable(files))],
-        profiles={name: [*map(RuleAnswer.of, each.rules)] for name, each in profiles.items()},
+        rules=_rules(chain.from_iterable(files)),
+        profiles={name: _rules(each.rules) for name, each in profiles.items()},
         selections={
             name: [*profile.selection.servers, *profile.selection.tools]
             for name, profile in profiles.items()
@@ -112,6 +114,10 @@ async def revoke_permission(app: App, request: Request) -> Any:
     identifier = (await json_struct(request, Revocation)).id
     revoke = app.approvals.remembered.revoke
     return RevokedAnswer(revoked=await anyio.to_thread.run_sync(revoke, identifier))
+
+
+def _rules(rules: Iterable[PermissionRule]) -> list[RuleAnswer]:
+    return msgspec.convert([*rules], list[RuleAnswer], from_attributes=True)
 
 
 def _each_once(names: Sequence[str]) -> list[str]:

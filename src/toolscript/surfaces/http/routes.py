@@ -26,15 +26,14 @@ from toolscript.extras import install_command
 from toolscript.gateway.base import Replication
 from toolscript.gateway.raw_results import RawResult
 from toolscript.surfaces.http import (
-    activity_routes,
     answers,
     approval_routes,
-    graph_routes,
     openapi,
     probe_routes,
     runtime_routes,
     search_routes,
     upstream_routes,
+    usage_routes,
 )
 from toolscript.surfaces.http.client_sessions import LatestSessions, caller_of, session_of
 from toolscript.surfaces.http.oauth_routes import client_route, oauth_routes
@@ -101,10 +100,7 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    modules = (
-        *(graph_routes, runtime_routes, approval_routes, activity_routes),
-        *(probe_routes, upstream_routes),
-    )
+    modules = (*(usage_routes, runtime_routes, approval_routes, probe_routes, upstream_routes),)
     others = (each for module in modules for each in module.ENDPOINTS)
     every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]
     return sorted(every, key=lambda endpoint: endpoint.method)

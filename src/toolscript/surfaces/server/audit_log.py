@@ -112,7 +112,7 @@ class Refusals:
         self._timer: asyncio.TimerHandle | None = None
         self.total = 0
         """How many callers were refused since the process began."""
-        self.last = ""
+        self.last_address = ""
         """The address of the last one."""
         self.last_time = ""
         """When that was (UTC)."""
@@ -121,7 +121,7 @@ class Refusals:
         """Count a refusal of a caller at this address. Call it on the event loop."""
         self._count += 1
         self.total += 1
-        self.last, self.last_time = client, _now()
+        self.last_address, self.last_time = client, _now()
         if self._timer is None:
             self._warn()
 
@@ -130,7 +130,7 @@ class Refusals:
         if self._count:
             log.warning(
                 "refused for lack of a valid token: %d, the last from %s",
-                *(self._count, self.last),
+                *(self._count, self.last_address),
             )
             self._count = 0
             self._timer = asyncio.get_running_loop().call_later(self._period_s, self._warn)

@@ -13,8 +13,8 @@ from toolscript.config.permission_rules import literal
 from toolscript.errors import UpstreamError
 from toolscript.gateway.base import Caller
 from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery
-from toolscript.surfaces.http.activity_routes import recorded
 from toolscript.surfaces.http.answers import ServerAnswer, server_answer
+from toolscript.surfaces.http.usage_routes import recorded
 from toolscript.surfaces.server.authentication import access_of, grant_of
 from toolscript.surfaces.web.screens import Screens, check_owner
 from toolscript.surfaces.web.search_lab import price

@@ -19,7 +19,6 @@ from toolscript.errors import InputError
 from toolscript.gateway.definitions.comparison import AcceptedBy, Version
 from toolscript.gateway.definitions.word_diff import Change, changes
 from toolscript.storage.activity_log import MAX_ROWS, ActivityQuery, RecordedCall
-from toolscript.surfaces.http.activity_routes import recorded
 from toolscript.surfaces.http.answers import (
     RelatedAnswer,
     SkillFile,
@@ -27,8 +26,8 @@ from toolscript.surfaces.http.answers import (
     ToolAnswer,
     tool_answer,
 )
-from toolscript.surfaces.http.graph_routes import related_to
 from toolscript.surfaces.http.routes import list_skills, read_skill
+from toolscript.surfaces.http.usage_routes import recorded, related_to
 from toolscript.surfaces.server.audit_log import ANYONE, OWNER
 from toolscript.surfaces.server.authentication import access_of, grant_of, holder_of
 from toolscript.surfaces.server.page_sessions import PAGE

@@ -11,7 +11,7 @@ from toolscript.config.access_tokens import TokenStore
 from toolscript.errors import InputError
 from toolscript.graph.base import Edge, Stats
 from toolscript.storage.activity_log import OUTCOMES, RecordedCall
-from toolscript.surfaces.http import activity_routes, graph_routes
+from toolscript.surfaces.http import usage_routes
 from toolscript.surfaces.server.authentication import grant_of
 from toolscript.surfaces.web.screens import Screens
 
@@ -32,7 +32,7 @@ class ActivityScreen(Struct, frozen=True, kw_only=True):
 @SCREENS.add("GET", "/activity", "activity.html")
 async def activity(app: App, request: Request) -> Any:
     """The newest calls."""
-    answer = await activity_routes.activity(app, request)
+    answer = await usage_routes.activity(app, request)
     return ActivityScreen(calls=answer.calls, names=await _names(request), next=answer.next)
 
 
@@ -58,7 +58,7 @@ class GraphScreen(Struct, frozen=True, kw_only=True):
 async def graph(app: App, request: Request) -> Any:
     """Which tools are used together."""
     try:
-        answer = await graph_routes.graph(app, request)
+        answer = await usage_routes.graph(app, request)
     except InputError as problem:
         return GraphScreen(stats=None, edges=[], off=str(problem))
     return GraphScreen(stats=answer.stats, edges=answer.edges)

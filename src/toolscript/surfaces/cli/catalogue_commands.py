@@ -1,4 +1,4 @@
-"""``toolscript list-servers``, ``list-tools`` and ``models``."""
+"""``toolscript list-servers|list-tools|describe|logs|restart|models``."""
 
 import shlex
 from dataclasses import asdict
@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from toolscript.surfaces.cli.connect import connected
+from toolscript.surfaces.cli.connect import connected, gateway
+from toolscript.surfaces.cli.gateway_client import target
 from toolscript.surfaces.cli.options import (
     output_choice,
     output_option,
@@ -21,7 +22,11 @@ from toolscript.surfaces.cli.output import (
     print_answer,
     print_json,
     print_table,
+    print_text,
 )
+from toolscript.text.display import counted, printable
+from toolscript.text.wire_constants import REPAIRED
+from toolscript.types import SEPARATOR, as_id
 
 _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
 
@@ -134,3 +139,60 @@ def models(output: str) -> None:
         for spec in MODELS
     ]
     print_table(["Model", "Size", "Parameters", "Dimensions", "MTEB", "Pooling", "Use"], rows)
+
+
+@click.command()
+@click.argument("tool")
+@output_option
+@settings_options("profile", "config", "data_dir")
+def describe(tool: str, output: str, **flags: Any) -> None:
+    """Show what TOOL does and takes: its whole description and schema.
+
+    TOOL is an id, such as git__git_log.
+    """
+    server, is_id, _ = as_id(tool).partition(SEPARATOR)
+    with connected(flags, only=server if is_id else None, embed=False) as client:
+        [answer] = client.get("/tools", [("tool", tool)])["tools"]
+    if output == "json":
+        print_json(answer)
+        return
+    repaired = f"{REPAIRED} {answer['ownName']}" if "ownName" in answer else ""
+    facts = (answer["title"], answer["toolClass"], answer["trust"], answer.get("warning"), repaired)
+    click.secho(printable(answer["toolId"]), bold=True)
+    click.echo(printable(", ".join(filter(None, facts))))
+    print_text(f"\n{answer['description'] or 'It has no description.'}\n\nIt takes:")
+    print_json(answer["inputSchema"])
+    if answer["outputSchema"]:
+        click.echo("\nIt returns:")
+        print_json(answer["outputSchema"])
+
+
+@click.command()
+@click.argument("server")
+@click.option("--lines", type=int, default=40, show_default=True, help="At most this many lines.")
+@output_option
+@settings_options("config", "data_dir")
+def logs(server: str, lines: int, output: str, **flags: Any) -> None:
+    """Show the last lines that SERVER has written on standard error.
+
+    They are of its run now and of the one before. Secrets of its entry are
+    blanked; the file has them as the server wrote them.
+    """
+    with connected(flags, only="", embed=False) as client:
+        answer = client.get("/servers/log", [("server", server), ("lines", lines)])
+    if output == "json":
+        print_json(answer)
+        return
+    print_text("\n".join(answer["lines"]) or "it has written nothing")
+    note(answer["file"])
+
+
+@click.command()
+@click.argument("server")
+@settings_options("config", "data_dir")
+def restart(server: str, **flags: Any) -> None:
+    """Stop SERVER, which the gateway runs, and start it anew."""
+    path = target("/servers/restart", [("server", server)])
+    [answer] = gateway(flags).post(path, b"{}")["servers"]
+    tools = ", ".join(filter(None, [counted(answer["tools"], "tool"), count_held(answer)]))
+    click.echo(printable(f"{answer['name']} is {answer['state']} with {tools}"))
