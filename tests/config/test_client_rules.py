@@ -110,6 +110,30 @@ def test_a_rule_becomes_ours(
     assert rules_about("git", stated(client, document, tmp_path))[0] == rules
 
 
+@pytest.mark.requirement("setup:safe")
+@pytest.mark.parametrize(
+    ("policy", "rules"),
+    [
+        ('mcpName = "git"\ntoolName = ["push", "pull"]', {"push": "deny", "pull": "deny"}),
+        ('mcpName = "git"', {"*": "deny"}),
+        ('mcpName = "*"\ntoolName = "push"', {"push": "deny", "*_push": "deny"}),
+        ('toolName = "mcp_git_push"\nargsPattern = "main"', {"push": "deny"}),
+        ('toolName = "mcp_git_push"\nmodes = ["plan"]', {}),
+        ('toolName = "run_shell_command"\ncommandPrefix = "git"', {}),
+        ('toolName = "*"', {}),
+    ],
+)
+def test_a_policy_becomes_ours(policy: str, rules: dict[str, Decision], tmp_path: Path) -> None:
+    path = tmp_path / ".gemini/policies/mine.toml"
+    path.parent.mkdir(parents=True)
+    for word, decision in (("deny", "deny"), ("ask_user", "ask"), ("allow", "allow")):
+        path.write_text(f'[[rule]]\n{policy}\ndecision = "{word}"\npriority = 1\n', "utf-8")
+        found = [*read_rules(BY_NAME["gemini"], tmp_path, tmp_path / "shop")]
+        is_vague = word == "allow" and ('mcpName = "*"' in policy or "Pattern" in policy)
+        expected = {} if is_vague else dict.fromkeys(rules, decision)
+        assert rules_about("git", found)[0] == expected
+
+
 def test_a_client_writes_a_name_with_other_characters(tmp_path: Path) -> None:
     rules = stated("claude-code", claude(deny="mcp__my_server_1__x"), tmp_path)
     assert rules_about("my server.1", rules)[0] == {"x": "deny"}

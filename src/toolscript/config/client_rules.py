@@ -6,7 +6,7 @@ has moved, the client shows no such name, and its rule decides nothing.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
@@ -21,8 +21,8 @@ from toolscript.types import DECISIONS, Decision
 
 _WORDS: dict[str, Decision] = {
     **{each: each for each in DECISIONS},
-    **dict.fromkeys(("allowed", "mcpAllowlist"), "allow"),
-    "confirm": "ask",
+    **dict.fromkeys(("allowed", "mcpAllowlist", "alwaysAllow", "autoApprove", "approve"), "allow"),
+    **dict.fromkeys(("confirm", "prompt", "ask_user"), "ask"),
     **dict.fromkeys(("exclude", "excludeTools", "False"), "deny"),
 }
 """The words of all clients for a decision; opencode switches a tool off by ``false``."""
@@ -41,7 +41,7 @@ class _Dialect:
     prefixes: tuple[str, ...]
     """The texts before a tool's name, with ``{}`` for the server's."""
     files: tuple[str, ...] = ()
-    """The paths below the home directory and the project, if it is not the client's own file."""
+    """Patterns of paths below the home directory and the project, beside the client's own file."""
     own_tools: frozenset[str] = frozenset()
     """The names of the client's own tools, which no server's tool is meant by."""
     is_ordered: bool = False
@@ -49,8 +49,9 @@ class _Dialect:
 
 
 _GEMINI = _Dialect(
-    (*_LISTS, "tools.exclude", "excludeTools", "tools.allowed"),
+    (*_LISTS, "tools.exclude", "excludeTools", "tools.allowed", "rule"),
     ("mcp_{}_", "mcp__{}__", "{}__", ""),
+    (".gemini/settings.json", ".gemini/policies/*.toml"),
     own_tools=frozenset(
         """
         run_shell_command write_file replace edit read_file read_many_files glob grep_search
@@ -66,12 +67,12 @@ _DIALECTS = {
     "claude-code": _Dialect(_LISTS, ("mcp__{}__",), _CLAUDE_FILES),
     # https://cursor.com/docs/cli/reference/permissions and docs/reference/permissions
     "cursor": _Dialect((*_LISTS, "mcpAllowlist"), ("{}:", "{}, "), _CURSOR_FILES),
-    # https://geminicli.com/docs/reference/configuration
+    # https://geminicli.com/docs/reference/configuration and policy-engine
     "gemini": _GEMINI,
     # https://opencode.ai/docs/permissions
     "opencode": _Dialect(("permission", "tools"), ("{}_",), _OPENCODE_FILES, is_ordered=True),
     # https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings
-    "qwen": _GEMINI,
+    "qwen": replace(_GEMINI, files=(".qwen/settings.json",)),
     # https://zed.dev/docs/ai/tool-permissions
     "zed": _Dialect(("agent.tool_permissions.tools",), ("mcp:{}:",)),
 }
@@ -107,15 +108,16 @@ class StatedRule:
         if server != _OURS and "*" in self.patterns(_OURS):
             return set()
         wrapped = _WRAPPED.fullmatch(self.name)
-        text, _, condition = (wrapped[1] if wrapped else self.name).partition("(")
+        text, condition, _ = (wrapped[1] if wrapped else self.name).partition("(")
         if self.decision is None or (condition and self.decision == "allow"):
             return set()
         found: set[str] = set()
         for prefix in self.prefixes(server):
             if f"{text}__" == prefix and text.startswith("mcp__"):
                 found.add("*")
-            elif self.decision != "allow" or (prefix and text.startswith(prefix)):
+            elif text.startswith(prefix or "\0") or self.decision != "allow":
                 found |= _remainders(text, prefix)
+        found -= {text} if text.startswith("mcp_") else set()  # no server calls a tool so
         return found - self.dialect.own_tools - {""}
 
     def is_lost_hook(self, server: str) -> bool:
@@ -153,16 +155,16 @@ def read_rules(client: ClientFile, home: Path, cwd: Path) -> Iterator[StatedRule
     Raises `ConfigSyntaxError` for a file that cannot be read: its rules might deny something.
     """
     dialect = _DIALECTS.get(client.program, _Dialect((), ()))
-    files = dialect.files or client.files[:1]
-    own = [client.path(home, cwd), *map(home.joinpath, files)]
-    for path in dict.fromkeys((*own, *map(cwd.joinpath, files)) if dialect.places else ()):
-        data = read_file(path)[0] if is_file(path) else b""
+    own, shared = ([p for f in dialect.files for p in sorted(top.glob(f))] for top in (home, cwd))
+    own = [client.path(home, cwd), *own]
+    for path in filter(is_file, dict.fromkeys([*own, *shared] if dialect.places else ())):
+        data, _ = read_file(path)
         document = parsed(path, data) if data.strip() else {}
         for place in dialect.places:
             section: Any = document
             for key in place.split("."):
                 section = as_object(section).get(key)
-            for name, decision in _decisions(place.rpartition(".")[2], section):
+            for name, decision in decisions(place.rpartition(".")[2], section):
                 yield StatedRule(path, place, name, decision, path not in own, dialect)
         for event, groups in as_object(document.get("hooks")).items():
             for matcher in (str(as_object(each).get("matcher", "")) for each in as_list(groups)):
@@ -171,15 +173,28 @@ def read_rules(client: ClientFile, home: Path, cwd: Path) -> Iterator[StatedRule
                     yield StatedRule(path, place, matcher, None, path not in own, dialect)
 
 
-def _decisions(key: str, value: Any) -> Iterator[tuple[str, Decision]]:
+def decisions(key: str, value: Any) -> Iterator[tuple[str, Decision]]:
     """Yields the names at a key, each with its decision, the strictest of several."""
-    for name in as_list(value) if key in _WORDS else ():
-        yield str(name), _WORDS[key]
+    for item in as_list(value):
+        if key in _WORDS:
+            yield str(item), _WORDS[key]
+        else:
+            yield from _policy(as_object(item))
     for name, stated in ({"*": value} if isinstance(value, str) else as_object(value)).items():
         words = as_object(cast("object", stated)).values() or [stated]
         found: list[Decision] = [_WORDS[str(each)] for each in words if str(each) in _WORDS]
         if found:
             yield name, max(found, key=strictness)
+
+
+def _policy(rule: dict[str, Any]) -> Iterator[tuple[str, Decision]]:
+    """Yields the names in a rule of a policy of Gemini CLI; "(" is behind one with a condition."""
+    names, decision = rule.get("toolName", "*"), _WORDS.get(str(rule.get("decision")))
+    end = "(" if {"argsPattern", "commandPrefix", "commandRegex"} & rule.keys() else ""
+    server = f"mcp_{rule['mcpName']}_" if "mcpName" in rule else ""
+    if decision and "default" in rule.get("modes", ["default"]):
+        for name in as_list(names) or [names]:
+            yield f"{server}{name}{end}", decision
 
 
 def rules_about(

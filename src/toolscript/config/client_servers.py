@@ -18,7 +18,7 @@ from toolscript.config.aliases import (
     describe_unread,
     rewrite,
 )
-from toolscript.config.client_rules import StatedRule, rules_about, settle
+from toolscript.config.client_rules import StatedRule, decisions, rules_about, settle
 from toolscript.config.clients import ClientFile
 from toolscript.config.entry import KEYS, MAX_TIMEOUT_S, EntryError, Source, server
 from toolscript.config.file_parser import SECTIONS, entries_of, parsed, sections_of
@@ -31,8 +31,7 @@ from toolscript.text.json_values import as_list, as_object
 from toolscript.types import DECISIONS, PROJECT, ServerSpec
 
 MODE_KEY = "default_tools_approval_mode"
-_MODES = {"approve": "allow", "prompt": "ask"}
-"""Codex's, for all tools of a server and for one."""
+"""Codex's, for all tools of a server."""
 PERMISSION_KEYS = ("trust", MODE_KEY, "alwaysAllow", "autoApprove")
 """The keys that state rules, of Gemini CLI, Codex, and Cline and Roo Code."""
 KEPT_KEYS = {*KEYS} - {*SWITCH_KEYS, *PERMISSION_KEYS}
@@ -208,14 +207,12 @@ def _rules(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields the rules that an entry states in other clients' words; its own come last."""
     if raw.get("trust") is True:
         yield "*", "allow"
-    if raw.get(MODE_KEY) in _MODES:
-        yield "*", _MODES[raw[MODE_KEY]]
-    for key in ("alwaysAllow", "autoApprove"):
-        for tool in as_list(raw.get(key)):
-            yield tool if tool == "*" else key_of(literal(str(tool))), "allow"
-    for name, value in as_object(raw.get("tools")).items():
-        if (mode := as_object(value).get("approval_mode")) in _MODES:
-            yield key_of(literal(name)), _MODES[mode]
+    tools = as_object(raw.get("tools")).items()
+    modes = {name: as_object(value).get("approval_mode") for name, value in tools}
+    lists = {key: as_list(raw.get(key)) for key in ("alwaysAllow", "autoApprove")}
+    for key, stated in {MODE_KEY: raw.get(MODE_KEY), **lists, "tools": modes}.items():
+        for name, decision in decisions(key, stated):
+            yield "*" if name == "*" else key_of(literal(name)), decision
     own = as_object(raw.get("permissions")).items()
     yield from ((key, decision) for key, decision in own if decision in DECISIONS)
 
