@@ -1,6 +1,7 @@
 """Takes other clients' spellings of a server's entry for toolscript's own, and names the rest."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import filterfalse
 from operator import itemgetter
 from typing import Any, cast
 
@@ -100,16 +101,15 @@ def spellings(key: str) -> tuple[str, ...]:
 
 def describe_unread(raw: dict[str, Any]) -> Iterator[str]:
     """Yields a line for each key that changes how a server works and is not read."""
-    entry = {key for key, value in raw.items() if value is not None}
-    for key, consequence in UNREAD_KEYS.items():
-        is_read = key in REQUEST_KEYS and {*as_object(raw.get(key))} == {"headers"}
-        if key in entry and not is_read:
-            yield f"{key} is not read: {consequence}"
+    stated = {key for key, value in raw.items() if value is not None}
+    taken = {key for key in REQUEST_KEYS if {*as_object(raw.get(key))} == {"headers"}}
+    for key in filter((stated - taken).__contains__, UNREAD_KEYS):
+        yield f"{key} is not read: {UNREAD_KEYS[key]}"
     tools = as_object(raw.get("tools"))
-    for name in [name for name in tools if name not in _repairs_in(tools)]:
+    for name in filterfalse(_repairs_in(tools).__contains__, tools):
         yield f"tools.{name:.60} is not read: it has none of {', '.join(Repair.__struct_fields__)}"
     for alias, key in ALIASES.items():
-        if alias in entry and key in entry and not isinstance(raw[key], dict | list):
+        if {alias, key} <= stated and not isinstance(raw[key], dict | list):
             yield f"{alias} is not read beside {key}"
 
 

@@ -4,6 +4,7 @@ A file may have the sections of several clients, and say beside them which serve
 """
 
 import codecs
+import contextlib
 import json
 import re
 import tomllib
@@ -61,15 +62,6 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
     try:
         text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
         document: Any = _toml(path, text) if path.suffix == ".toml" else _json(path, text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigSyntaxError(f"{path} is not valid TOML: {error}") from None
-    except json.JSONDecodeError as error:
-        problem = f"is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        if not data.removeprefix(codecs.BOM_UTF8).strip():
-            problem = f"is empty; expected {EXAMPLE}"
-        elif path.suffix in {".yaml", ".yml"}:
-            problem = "is YAML, which is not read; write it as JSON or TOML"
-        raise ConfigSyntaxError(f"{path} {problem}") from None
     except RecursionError:
         raise _too_deep(path) from None
     except ValueError as error:  # no Unicode, or a number of thousands of digits
@@ -88,15 +80,25 @@ def _toml(path: Path, text: str) -> Any:
     """Returns a document with its dates and times as text."""
     if _DEEP_TABLE.search(text):
         raise _too_deep(path)
-    return msgspec.to_builtins(tomllib.loads(text))
+    try:
+        return msgspec.to_builtins(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigSyntaxError(f"{path} is not valid TOML: {error}") from None
 
 
 def _json(path: Path, text: str) -> Any:
     hook = partial(_unique, path)
-    try:
+    with contextlib.suppress(json.JSONDecodeError):
         return json.loads(text, object_pairs_hook=hook)
-    except json.JSONDecodeError:
+    try:
         return json.loads(without_trailing_commas(without_comments(text)), object_pairs_hook=hook)
+    except json.JSONDecodeError as error:
+        problem = f"is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        if not text.strip():
+            problem = f"is empty; expected {EXAMPLE}"
+        elif path.suffix in {".yaml", ".yml"}:
+            problem = "is YAML, which is not read; write it as JSON or TOML"
+        raise ConfigSyntaxError(f"{path} {problem}") from None
 
 
 def without_comments(text: str) -> str:
@@ -154,14 +156,15 @@ def entries_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
                     f"and in {place}; keep the one that is meant"
                 )
             entries[name], places[name] = entry, place
-    mistake = None if any(key in document for key in SECTIONS) else misspelt(document, SECTIONS)
-    if mistake or not any(key in document for key in (*SECTIONS, "skills")):
+    known = {*SECTIONS, "skills"}.intersection(document)
+    mistake = None if known - {"skills"} else misspelt(document, SECTIONS)
+    if mistake or not known:
         raise ConfigSyntaxError(
             f"{path} has no object 'mcpServers' (it has {listed(document)}); "
             f"{mistake or f'expected {EXAMPLE}'}"
         )
-    off = _find_disabled(path, document, entries)
-    return {name: {"disabled": True} if name in off else raw for name, raw in entries.items()}
+    off = entries.keys() & _find_disabled(path, document, entries)
+    return entries | {name: {"disabled": True} for name in off}
 
 
 def keys_of(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
