@@ -438,6 +438,9 @@ def test_what_opens_a_session_is_answered_before_there_is_a_gateway(
                 client.send(**message)
             assert client.process.stdin
             client.process.stdin.write(b"[5]\n")
+            client.process.stdin.flush()
+            for identifier in (None, None, 7, None, None):  # those of ODD that are no messages
+                assert client.until(lambda each, i=identifier: each.get("id") == i)["error"]
             assert not client.others
             may_open.set()
             assert client.answer(waiting)

@@ -8,6 +8,7 @@ of the messages than that takes.
 
 import codecs
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable
@@ -16,12 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
+from toolscript.surfaces.cli.client_lines import UnreadableLineError, read_line
 from toolscript.surfaces.cli.gateway_client import RemoteClient, error_named
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
 from toolscript.surfaces.cli.http_exchange import Exchange
 from toolscript.text.json_values import as_object
 from toolscript.text.wire_constants import SAFE_META_TOOLS
 
+log = logging.getLogger(__name__)
 _Id: TypeAlias = str | int
 _TIMEOUT_S = 30.0
 """How long a gateway may take to accept the session."""
@@ -152,7 +155,13 @@ class Bridge:
             self._input_problem = error
 
     def _from_client(self, line: bytes) -> None:
-        message = _parse(line)
+        try:
+            line, message = read_line(line)
+        except UnreadableLineError as error:
+            log.warning("a line of the client cannot be read: %s", error)
+            if error.answer is not None:
+                self._tell(_line(error.answer))
+            return
         with self._lock:
             if "method" in message and "id" in message:
                 self._note_request(message, line)
