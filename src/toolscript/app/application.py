@@ -208,6 +208,11 @@ class App:
     async def run_script(self, script: str, grant: Grant, door: ScriptDoor) -> ScriptOutcome:
         """Runs a script, which may call the tools for models that ``grant`` allows.
 
+        Args:
+            script: A program in Python.
+            grant: The rights of the caller.
+            door: Makes the calls of the script.
+
         Raises the errors of `Scripts.run`, and `UnknownNameError` if scripts are off.
         """
         if self._sandbox is None:
@@ -222,7 +227,9 @@ class App:
     def skills(self, grant: Grant = EVERYTHING, *, by_model: bool = False) -> ScopedSkills:
         """Returns the skills, as far as ``grant`` and the rules let the caller read them.
 
-        A model gets none that is for people alone.
+        Args:
+            grant: The rights of the caller.
+            by_model: Whether a model asks: it gets no skill that is for people alone.
         """
         skills = self._skills.feed.catalogue.skills.values()
         withheld = {skill.id for skill in skills if by_model and not skill.is_for_models}
