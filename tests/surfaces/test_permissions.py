@@ -181,23 +181,24 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-COMBINATIONS = pytest.mark.parametrize(
-    ("profile", "token"), list(itertools.product(PROFILES, TOKENS))
+CALLERS = [*((name, None) for name in PROFILES), ("none", "ask"), ("allowing", "deny")]
+"""One of each kind: every door has these, and one door, `EVERY_CALLER`, has all combinations."""
+EVERY_CALLER = "HTTP"
+
+
+@pytest.mark.parametrize(
+    ("door", "profile", "token"),
+    [
+        *((EVERY_CALLER, *each) for each in itertools.product(PROFILES, TOKENS)),
+        *((door, *each) for door in DOORS if door != EVERY_CALLER for each in CALLERS),
+    ],
 )
-
-
-@COMBINATIONS
-@pytest.mark.parametrize("door", DOORS)
 def test_who_cannot_be_asked(
     place: Place, door: str, profile: str, token: str | None, tmp_path: Path
 ) -> None:
-    check_outcomes(place, door, profile, token, tmp_path)
-
-
-def check_outcomes(place: Place, door: str, profile: str, token: str | None, folder: Path) -> None:
-    """Fail unless a call of each tool, at this door and by this caller, comes to what it should."""
+    """A call of each tool, at this door and by this caller, comes to what it should."""
     every = list(cases(PROFILES[profile], token))
-    visit = place.visit(folder, every, profile, token)
+    visit = place.visit(tmp_path, every, profile, token)
     wanted = {case.name: case.expected(asked=False) for case in every}
     if profile == "none" and token is None and door in BY_NAME:
         wanted = {name: "told" if each == "hidden" else each for name, each in wanted.items()}
@@ -207,7 +208,7 @@ def check_outcomes(place: Place, door: str, profile: str, token: str | None, fol
     assert reached == {name for name, each in wanted.items() if each == "called"}
 
 
-@COMBINATIONS
+@pytest.mark.parametrize(("profile", "token"), CALLERS)
 def test_what_is_denied_is_not_listed(place: Place, profile: str, token: str | None) -> None:
     headers = place.headers(profile, token)
     listed = {t["toolId"] for t in fetch(place.url, "/tools", headers=headers)[1]["tools"]}
@@ -215,7 +216,7 @@ def test_what_is_denied_is_not_listed(place: Place, profile: str, token: str | N
     assert listed == {case.identifier for case in seen}
 
 
-@COMBINATIONS
+@pytest.mark.parametrize(("profile", "token"), CALLERS)
 @pytest.mark.parametrize("exposure", EXPOSURES)
 def test_who_can_be_asked(
     asking_place: Place, place: Place, exposure: str, profile: str, token: str | None

@@ -1,6 +1,7 @@
 """The frame of the page: who is let in, what answers say of themselves, what forms have to be."""
 
 import re
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -41,17 +42,32 @@ POLICY = {
 }
 
 
-@pytest.fixture
-def door(cli: Cli, scripted: Scripted) -> Cli:
-    """A gateway of two servers, still without a token."""
-    cli.env = FUZZY
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
+    """A gateway of two servers, which lets this machine in as long as there is no token."""
+    home = tmp_path_factory.mktemp("door")
+    cli, scripted = Cli(home, FUZZY), Scripted(home)
     cli.configure(files=scripted(READ_FILE), mail=scripted(SEND_MAIL))
-    cli.start_gateway()
-    return cli
+    with cli:
+        cli.start_gateway()
+        yield cli
+
+
+@pytest.fixture
+def guarded(door: Cli) -> Generator[Cli]:
+    """The same, with a token."""
+    create_token(door)
+    yield door
+    door("token", "off")
 
 
 def browser(door: Cli) -> Browser:
     return Browser(door.record()["url"])
+
+
+def link_of(door: Cli) -> str:
+    """A link that lets the owner in, without the gateway's address."""
+    return door("gateway", "page", "--print").stdout.strip().removeprefix(door.record()["url"])
 
 
 def test_every_answer_says_what_the_browser_may_do(door: Cli) -> None:
@@ -101,20 +117,17 @@ def test_the_scripts_and_the_style_are_small_and_ours() -> None:
 # Logging in
 
 
-@pytest.mark.both_storages
-def test_with_a_token_the_page_asks_to_log_in(door: Cli) -> None:
-    create_token(door)
-    answer = browser(door).open("/ui/")
+def test_with_a_token_the_page_asks_to_log_in(guarded: Cli) -> None:
+    answer = browser(guarded).open("/ui/")
     assert answer.status == 401
     assert "toolscript gateway page" in answer.page.one("main").text
     assert not answer.page.all("nav")
-    assert browser(door).open("/ui/search.json").status == 401
+    assert browser(guarded).open("/ui/search.json").status == 401
 
 
-def test_a_link_becomes_a_cookie_once(door: Cli) -> None:
-    door("token", "create")
-    link = door("gateway", "page", "--print").stdout.strip().removeprefix(door.record()["url"])
-    first, second = browser(door), browser(door)
+def test_a_link_becomes_a_cookie_once(guarded: Cli) -> None:
+    link = link_of(guarded)
+    first, second = browser(guarded), browser(guarded)
     entered = first.open(link)
     cookie = entered.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/ui"} <= {e.strip() for e in cookie.split(";")}
@@ -125,31 +138,27 @@ def test_a_link_becomes_a_cookie_once(door: Cli) -> None:
     assert second.open("/ui/").status == 401
 
 
-def test_the_cookie_opens_nothing_but_the_page(door: Cli) -> None:
-    door("token", "create")
-    visitor = browser(door).log_in(door)
+def test_the_cookie_opens_nothing_but_the_page(guarded: Cli) -> None:
+    visitor = browser(guarded).log_in(guarded)
     assert visitor.open("/servers").status == 401
     assert visitor.open("/search?q=x").status == 401
 
 
-@pytest.mark.both_storages
-def test_a_session_has_what_its_token_grants_and_ends_with_it(door: Cli) -> None:
-    token = create_token(door, "--server", "files")["token"]
-    env = {"TOOLSCRIPT_GATEWAY_URL": door.record()["url"], "TOOLSCRIPT_GATEWAY_TOKEN": token}
-    visitor = browser(door).log_in(door, **env)
+def test_a_session_has_what_its_token_grants_and_ends_with_it(guarded: Cli) -> None:
+    made, url = create_token(guarded, "--server", "files"), guarded.record()["url"]
+    env = {"TOOLSCRIPT_GATEWAY_URL": url, "TOOLSCRIPT_GATEWAY_TOKEN": made["token"]}
+    visitor = browser(guarded).log_in(guarded, **env)
     found = visitor.open("/ui/search.json?q=send_mail&threshold=0").json
     assert {hit["serverName"] for hit in found["search"]["results"]} == {"files"}
     assert "You are the owner" not in visitor.page("/ui/").one("footer").text
-    [held] = [t["id"] for t in door.json("token", "list")["tokens"]]
-    revoke_token(door, held, token)
+    revoke_token(guarded, made["id"], made["token"])
     assert visitor.open("/ui/").status == 401
 
 
-def test_only_a_link_may_be_opened_from_elsewhere(door: Cli) -> None:
-    door("token", "create")
-    link = door("gateway", "page", "--print").stdout.strip().removeprefix(door.record()["url"])
+def test_only_a_link_may_be_opened_from_elsewhere(guarded: Cli) -> None:
+    link = link_of(guarded)
     code = link.rpartition("=")[2]
-    visitor = browser(door)
+    visitor = browser(guarded)
     led = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}
 
     def waiting() -> bool:
@@ -170,9 +179,8 @@ def test_only_a_link_may_be_opened_from_elsewhere(door: Cli) -> None:
     assert not waiting()
 
 
-def test_logging_out_ends_the_session(door: Cli) -> None:
-    door("token", "create")
-    visitor = browser(door).log_in(door)
+def test_logging_out_ends_the_session(guarded: Cli) -> None:
+    visitor = browser(guarded).log_in(guarded)
     cookies = dict(visitor.cookies)
     assert visitor.send("/ui/leave").status == 303
     visitor.cookies = cookies
@@ -220,10 +228,10 @@ def test_a_long_form_is_refused_before_it_is_read(door: Cli) -> None:
     assert visitor.send("/ui/access", revoke=fits).status == 404
 
 
-def test_a_form_has_to_be_the_pages_own(door: Cli) -> None:
-    visitor = browser(door).log_in(door)
+def test_a_form_has_to_be_the_pages_own(guarded: Cli) -> None:
+    visitor = browser(guarded).log_in(guarded)
     form = {"Content_Type": "application/x-www-form-urlencoded"}
-    ids, own = [create_token(door)["id"] for _ in range(2)], {"Sec_Fetch_Site": "same-origin"}
+    ids, own = [create_token(guarded)["id"] for _ in range(2)], {"Sec_Fetch_Site": "same-origin"}
 
     def send(**headers: str) -> int:
         return visitor.open("/ui/access", "POST", f"revoke={ids[-1]}", **headers).status

@@ -75,7 +75,7 @@ def test_each_tool(site: Browser, known: list[str]) -> None:
         assert harmless(identifier.partition("__")[2]) == page.one("h1").text, identifier
 
 
-@pytest.mark.parametrize("text", PAYLOADS[:50], ids=range(50))
+@pytest.mark.parametrize("text", PAYLOADS[:50:2], ids=range(25))
 def test_what_a_visitor_sends_comes_back_as_text(site: Browser, text: str) -> None:
     for path in (
         f"/ui/?q={quote(text)}&why={quote(text)}&limit=3",

@@ -1,6 +1,7 @@
 """Servers, review, activity, graph, skills, access, doctor, and the first visit."""
 
 import json
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from tests.support import (
 from tests.surfaces.web.browser import Answer, Browser, Element
 
 READS = {"annotations": {"readOnlyHint": True}}
+TOOLS = (tool("read", "Read a file.", **READS), tool("stay", "Stay the same.", **READS))
 
 
 @pytest.fixture
 def listed(tmp_path: Path) -> Path:
     """What the server ``s`` lists; it changes with the file."""
     path = tmp_path / "tools.json"
-    put(path, tool("read", "Read a file.", **READS), tool("stay", "Stay the same.", **READS))
+    put(path, *TOOLS)
     return path
 
 
@@ -38,8 +40,8 @@ def put(path: Path, *tools: dict[str, Any]) -> None:
     written.replace(path)
 
 
-@pytest.fixture
-def site(cli: Cli, scripted: Scripted, listed: Path) -> Cli:
+def begin(cli: Cli, scripted: Scripted, listed: Path) -> Cli:
+    """Starts a gateway over three servers, of which one fails."""
     cli.env = FUZZY
     config = cli.configure(
         s=scripted(tools_file=str(listed)),
@@ -54,7 +56,23 @@ def site(cli: Cli, scripted: Scripted, listed: Path) -> Cli:
 
 
 @pytest.fixture
-def browser(site: Cli) -> Browser:
+def browser(cli: Cli, scripted: Scripted, listed: Path) -> Browser:
+    """The owner of a gateway that has just begun."""
+    site = begin(cli, scripted, listed)
+    return Browser(site.record()["url"]).log_in(site)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
+    """A gateway for the tests that leave its tools as they are."""
+    home = tmp_path_factory.mktemp("site")
+    put(home / "tools.json", *TOOLS)
+    with Cli(home) as cli:
+        yield begin(cli, Scripted(home), home / "tools.json")
+
+
+@pytest.fixture(scope="module")
+def owner(site: Cli) -> Browser:
     return Browser(site.record()["url"]).log_in(site)
 
 
@@ -87,19 +105,19 @@ def test_servers_in_need_come_first_and_say_why(browser: Browser) -> None:
     assert "dead" not in figures
 
 
-def test_a_server_with_its_tools(browser: Browser) -> None:
-    page = browser.page("/ui/servers/mail")
+def test_a_server_with_its_tools(owner: Browser) -> None:
+    page = owner.page("/ui/servers/mail")
     assert [row.one("a").text for row in page.all("tr")[1:]] == ["post", "send_mail"]
-    answer = browser.open("/ui/servers/mail.json").json
+    answer = owner.open("/ui/servers/mail.json").json
     assert answer["tokens"] == sum(each["tokens"] for each in answer["tools"])
-    assert browser.open("/ui/servers/none").status == 404
+    assert owner.open("/ui/servers/none").status == 404
 
 
-def test_a_server_is_tried_again(browser: Browser) -> None:
-    assert browser.page("/ui/servers/dead").one("button", class_="main").text == "Try again"
-    done = browser.send("/ui/servers/dead")
+def test_a_server_is_tried_again(owner: Browser) -> None:
+    assert owner.page("/ui/servers/dead").one("button", class_="main").text == "Try again"
+    done = owner.send("/ui/servers/dead")
     assert "dead is not connected" in done.page.one("p", class_="verdict").text
-    assert Browser(browser.url).send("/ui/servers/dead").status == 403
+    assert Browser(owner.url).send("/ui/servers/dead").status == 403
 
 
 # Review
@@ -195,13 +213,13 @@ def test_what_has_changed_since_it_was_shown_is_not_approved(
 
 
 @pytest.mark.parametrize(("answer", "status"), [("once", 200), ("no", 403)])
-def test_a_call_that_waits_is_answered(browser: Browser, answer: str, status: int) -> None:
+def test_a_call_that_waits_is_answered(owner: Browser, answer: str, status: int) -> None:
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(call, browser, "mail__post")
-        [pending] = until(lambda: browser.open("/ui/review.json").json["pending"], "it waits")
-        card = browser.page("/ui/review").one("form", class_="card")
+        waiting = pool.submit(call, owner, "mail__post")
+        [pending] = until(lambda: owner.open("/ui/review.json").json["pending"], "it waits")
+        card = owner.page("/ui/review").one("form", class_="card")
         assert "post mail" in card.one("h3").text
-        assert browser.send("/ui/review", call=pending["id"], answer=answer).status == 303
+        assert owner.send("/ui/review", call=pending["id"], answer=answer).status == 303
         assert waiting.result() == status
 
 
@@ -226,68 +244,61 @@ def test_the_activity(browser: Browser) -> None:
 # The other screens
 
 
-@pytest.mark.both_storages
-def test_the_graph_is_a_list(site: Cli, browser: Browser, tmp_path: Path) -> None:
-    assert "Nothing goes together yet" in browser.page("/ui/graph").one("main").text
+def test_the_graph_is_a_list_and_linked_once_it_foresees_something(
+    site: Cli, owner: Browser, tmp_path: Path
+) -> None:
+    page = owner.page("/ui/graph")
+    assert "Nothing goes together yet" in page.one("main").text
+    assert "Graph" not in [each.text for each in page.one("nav").all("a")]
     flow = tmp_path / "flow.json"
     steps = ["s__read", "s__stay", "mail__send_mail"]
     flow.write_text(json.dumps({"workflows": [{"steps": steps}]}))
     assert site("graph", "import", str(flow)).returncode == 0
-    page = browser.page("/ui/graph")
+    page = owner.page("/ui/graph")
     assert len(page.all("tr")) == 3
     ends = {each.attributes["href"] for each in page.one("table").all("a", class_="tool")}
     assert ends == {f"/ui/tools/{step}" for step in steps}
+    log = tmp_path / "log.json"
+    log.write_text(
+        json.dumps({"sequences": [[{"tool": "s__read"}, {"tool": "mail__send_mail"}]] * 60})
+    )
+    assert site("graph", "import", str(log)).returncode == 0
+    assert "Graph" in [each.text for each in owner.page("/ui/graph").one("nav").all("a")]
 
 
-def test_the_graph_is_linked_once_it_foresees_something(
-    site: Cli, browser: Browser, tmp_path: Path
-) -> None:
-    def links() -> list[str]:
-        return [each.text for each in browser.page("/ui/graph").one("nav").all("a")]
-
-    log, steps = tmp_path / "log.json", [{"tool": "s__read"}, {"tool": "mail__send_mail"}]
-    for times, is_linked in ((1, False), (60, True)):
-        log.write_text(json.dumps({"sequences": [steps] * times}))
-        assert site("graph", "import", str(log)).returncode == 0
-        assert ("Graph" in links()) is is_linked
-
-
-def test_skills_are_listed_and_read(site: Cli, browser: Browser) -> None:
+def test_skills_are_listed_and_read(site: Cli, owner: Browser) -> None:
     folder = site.home / "skills" / "tidy"
     folder.mkdir(parents=True)
     text = "---\nname: tidy\ndescription: How to tidy up\n---\n<b>Archive</b> first.\n"
     (folder / "SKILL.md").write_text(text)
     assert site("skills", "add", str(folder.parent)).returncode == 0
-    until(lambda: browser.open("/ui/skills.json").json["skills"]["skills"], "the skill is known")
-    assert "How to tidy up" in browser.page("/ui/skills").one("table").text
-    assert "<b>Archive</b> first." in browser.page("/ui/skills?name=tidy").one("pre").text
-    assert browser.open("/ui/skills?name=none").status == 404
+    until(lambda: owner.open("/ui/skills.json").json["skills"]["skills"], "the skill is known")
+    assert "How to tidy up" in owner.page("/ui/skills").one("table").text
+    assert "<b>Archive</b> first." in owner.page("/ui/skills?name=tidy").one("pre").text
+    assert owner.open("/ui/skills?name=none").status == 404
 
 
-@pytest.mark.both_storages
-def test_access_lists_tokens_and_revokes_them(site: Cli, browser: Browser) -> None:
-    assert "started with --open" in browser.page("/ui/access").one("main").text
-    assert "No session is open" in browser.page("/ui/access").one("main").text
+def test_access_lists_tokens_and_revokes_them(site: Cli, owner: Browser) -> None:
+    assert "started with --open" in owner.page("/ui/access").one("main").text
+    assert "No session is open" in owner.page("/ui/access").one("main").text
     create_token(site, "--server", "mail", "--name", "<i>ci</i>")
-    [row] = browser.page("/ui/access").all("tr")[1:]
+    [row] = owner.page("/ui/access").all("tr")[1:]
     assert [row.one("th").text, "mail never" in row.text] == ["<i>ci</i>", True]
     identifier = row.one("button").attributes["value"] or ""
-    assert browser.send("/ui/access", revoke=identifier).status == 303
-    assert browser.open("/ui/access.json").json["tokens"] == []
-    assert browser.send("/ui/access", revoke="none").status == 404
+    assert owner.send("/ui/access", revoke=identifier).status == 303
+    assert owner.open("/ui/access.json").json["tokens"] == []
+    assert owner.send("/ui/access", revoke="none").status == 404
 
 
-@pytest.mark.both_storages
-def test_access_shows_the_sessions_over_standard_input(site: Cli, browser: Browser) -> None:
+def test_access_shows_the_sessions_over_standard_input(site: Cli, owner: Browser) -> None:
     with session(site):
-        [client] = browser.open("/ui/access.json").json["clients"]
+        [client] = owner.open("/ui/access.json").json["clients"]
         assert (client["transport"], client["holder"]) == ("stdio", "owner")
-        assert "stdio" in browser.page("/ui/access").all("table")[-1].text
+        assert "stdio" in owner.page("/ui/access").all("table")[-1].text
 
 
-@pytest.mark.both_storages
-def test_the_doctor_finds_what_the_command_finds(site: Cli, browser: Browser) -> None:
-    page = {e["what"]: e for e in browser.open("/ui/doctor.json").json["findings"]}
+def test_the_doctor_finds_what_the_command_finds(site: Cli, owner: Browser) -> None:
+    page = {e["what"]: e for e in owner.open("/ui/doctor.json").json["findings"]}
     done = site("doctor", "--output", "json")
     command = {e["what"]: e for e in json.loads(done.stdout)["findings"]}
     assert command.keys() - page.keys() == {"gateway"}
