@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +14,6 @@ from toolscript.app.application import App
 from toolscript.bootstrap import Wiring, application
 from toolscript.config import locations, settings
 from toolscript.config import servers as configuration
-from toolscript.embedding.loader import BUNDLED_FOLDER
 from toolscript.errors import ConfigMissingError
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
@@ -143,31 +141,6 @@ def test_a_changed_tool_alone_is_embedded_again(place: Place, tools: tuple[ToolS
     assert len(keys_in(place.files[0])) == 23
 
 
-@pytest.mark.requirement("cache:validity")
-def test_a_damaged_cache_is_rebuilt_with_a_warning(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    place.stats()
-    [path] = place.files
-    keys = keys_in(path)
-    path.write_bytes(path.read_bytes()[:5000])
-    assert place.stats()["documentsEmbedded"] == 24
-    assert "damaged" in caplog.text
-    assert keys_in(path) == keys
-
-
-@pytest.mark.requirement("cache:name", "cache:incremental")
-def test_another_set_of_servers_is_another_file(place: Place, tools: tuple[ToolSpec, ...]) -> None:
-    place.search("read a file")
-    [old] = place.files
-    before = old.read_bytes()
-    place.know(tuple(tool for tool in tools if tool.server != "git"))
-    place.search("read a file")
-    fewer = [name for name in NAMES if name != "git"]
-    assert {path.name for path in place.files} == {name_of(*NAMES), name_of(*fewer)}
-    assert old.read_bytes() == before
-
-
 @pytest.mark.requirement("cache:off")
 def test_without_the_cache_nothing_is_written(place: Place) -> None:
     place.environ["TOOLSCRIPT_SEARCH_NO_CACHE"] = "true"
@@ -265,13 +238,6 @@ def test_a_model_that_is_not_there_is_replaced_as_the_settings_say(
     assert bool(results[0].hits) is found
     assert results[1].hits[0].document.id == "filesystem__read_file"
     assert len([r for r in caplog.records if "127.0.0.1:9" in r.getMessage()]) == 1
-
-
-@pytest.mark.requirement("model:select")
-def test_a_model_folder_is_used_where_there_is_one(place: Place) -> None:
-    folder = place.home / "toolscript-minilm-l6"
-    shutil.copytree(BUNDLED_FOLDER, folder)
-    assert place.search("download a web page", model=str(folder)).degraded == ()
 
 
 @pytest.mark.requirement("config:file")

@@ -4,7 +4,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from toolscript.gateway.catalogue import Catalogue, ServerEntry
 from toolscript.gateway.snapshot import SnapshotStore
@@ -48,17 +47,6 @@ def test_the_file_is_named_by_the_configuration_and_only_the_owner_may_read_it(
     assert store.path.name == "catalogue-0123456789abcdef.json"
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
     assert [path.name for path in store.path.parent.iterdir()] == [store.path.name]
-
-
-def test_of_a_server_that_is_just_connected_to_it_is_what_was_known(store: SnapshotStore) -> None:
-    """catalogue:snapshot: unless that was of another configuration of it."""
-    before = entry(TIME)
-    store.save(Catalogue.of([before, entry(GIT)]))
-    now = replace(before, state="connecting", tools=())
-    store.save(Catalogue.of([now]))
-    assert store.load([TIME, GIT]) == Catalogue.of([before])
-    store.save(Catalogue.of([replace(now, digest="another")]))
-    assert not store.load([TIME]).servers
 
 
 def test_without_a_file_nothing_is_known_and_nothing_is_made(
