@@ -680,7 +680,7 @@ def test_a_question_needs_no_quotes(cli: Cli, scripted: Scripted) -> None:
         ("serch", "Did you mean search or secret?"),
         ("list", "Did you mean list-tools or list-servers?"),
         ("uninstall", "Undo `toolscript setup` first, see docs/guides/everyday.md."),
-        ("upgrade", "Your installer does that, see docs/guides/everyday.md."),
+        ("approve", "Did you mean review --approve?"),
         ("xqzv", "See toolscript --help."),
         ("\x1b[31mx", "See toolscript --help."),
     ],
