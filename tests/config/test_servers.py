@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import trust
+from toolscript.config.entry import REASON
 from toolscript.config.locations import FILE_NAME, key_of, locate
-from toolscript.config.own_entry import REASON
 from toolscript.config.servers import Config, load_config
 from toolscript.config.trust import MAX_FILE_BYTES
 from toolscript.errors import ConfigError, ConfigMissingError, ConfigSyntaxError

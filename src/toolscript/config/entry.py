@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -25,6 +26,7 @@ from toolscript.config.aliases import (
     spelling_of,
 )
 from toolscript.config.environment import Environment, environment_of
+from toolscript.config.settings import OPTION
 from toolscript.config.variables import PATTERN, VariableError, Variables
 from toolscript.storage.atomic_files import expanded
 from toolscript.text.redaction import redact
@@ -62,6 +64,11 @@ BROWSERS = (
 """Parts of the commands of servers that drive a browser, whose pages are one session's alone."""
 _WITH_SECRETS = {"env", "headers", "args", "url"}
 """The keys whose values may name stored secrets."""
+REASON = "it is toolscript itself, as its clients have it, and is left out here"
+"""The note about an entry of toolscript's own."""
+_PROGRAM = re.compile(r"(?:.*[/\\])?toolscript(?:\.exe|[\[=<>~!@:].*)?")
+"""The program, or the package as installers take it: ``toolscript[postgres]==1.0``."""
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _Seconds: TypeAlias = Annotated[
     float,
     Meta(gt=0, le=MAX_TIMEOUT_S, description=f"seconds, such as 60 and at most {MAX_TIMEOUT_S}"),
@@ -393,3 +400,13 @@ def _remote(entry: Entry, written: Any, place: str) -> dict[str, Any]:
             "# as %23 and ? as %3F"
         )
     return {"url": url, "command": "", "args": (), "env": {}, "cwd": None}
+
+
+def is_itself(spec: ServerSpec, environ: Mapping[str, str]) -> bool:
+    """Whether a server is started as ``toolscript mcp``, or is the gateway on this machine."""
+    words = re.sub("[\"']", " ", " ".join([spec.command, *spec.args])).split()
+    if any(_PROGRAM.fullmatch(one) and other == "mcp" for one, other in pairwise(words)):
+        return True
+    address, port = urlsplit(spec.url), environ.get("TOOLSCRIPT_PORT") or OPTION["port"].default
+    is_here = address.hostname in _LOOPBACK and str(address.port) == str(port)
+    return is_here and f"{address.path}/".startswith("/mcp/")

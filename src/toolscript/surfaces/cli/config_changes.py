@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from toolscript.config.entry import REASON
 from toolscript.config.file_parser import keys_of, parsed
 from toolscript.config.locations import FILE_NAME, home_file, project_file
-from toolscript.config.own_entry import REASON
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.servers import Config, config_of
 from toolscript.config.settings import PathSettings, load_settings
