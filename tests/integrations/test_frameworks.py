@@ -96,12 +96,14 @@ def test_a_gateways_tools_are_ranked_for_claude(gateway: str, tmp_path: Path) ->
     assert "mown" in seen["answer"]
 
 
+@pytest.mark.long  # the usual run has the gateway once, and each adapter over tools of its own
 def test_a_gateways_tools_are_ranked_for_openai(gateway: str, tmp_path: Path) -> None:
     seen = run("openai", tmp_path, gateway)
     assert seen["loaded"]["garden"][0] == "garden__mow_lawn"
     assert "mown" in seen["answer"]
 
 
+@pytest.mark.long
 def test_a_gateways_tools_are_ranked_for_pydantic_ai(gateway: str, tmp_path: Path) -> None:
     seen = run("pydantic_ai", tmp_path, gateway)
     assert "garden__mow_lawn" in seen["shown"][1]

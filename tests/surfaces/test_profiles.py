@@ -55,7 +55,7 @@ def words(text: str) -> set[str]:
 
 
 @pytest.mark.requirement("config:profiles")
-@pytest.mark.parametrize("profile", SEEN)
+@pytest.mark.parametrize("profile", ["parts", "ruled", "nothing"])
 @pytest.mark.parametrize("door", SIGHTS)
 def test_a_profile_limits_what_a_door_shows(place: Visitor, door: str, profile: str) -> None:
     seen = words(SIGHTS[door](under(place, profile)))
