@@ -120,7 +120,7 @@ def test_nothing_found(known: Cli) -> None:
     assert done.returncode == 0
     first, advice, nearest = done.stdout.splitlines()
     assert first == "No tools found matching query"
-    assert advice == "Try other words, or a lower --threshold (now 0.99)."
+    assert advice == "Try other words, in English, or a lower --threshold (now 0.99)."
     assert re.fullmatch(r"The nearest was files__read_file with 0\.\d\d\.", nearest)
 
 

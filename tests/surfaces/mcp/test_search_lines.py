@@ -87,7 +87,7 @@ def test_no_parameter_forges_the_brackets_that_name_the_class() -> None:
 def test_a_weak_fit_and_what_was_not_searched_say_what_to_do() -> None:
     failed = ServerStatus(name="mail", state="failed", error="no key")
     [verdict, _, missing] = lines(spec("x"), 0.4, failed)
-    assert verdict == "fit: weak. Other words may help: the action and the object."
+    assert verdict == "fit: weak. Other words may help: the action and the object, in English."
     assert missing.startswith("not searched: mail (")
     assert missing.endswith("; the user sees more with: toolscript doctor")
     [verdict, _, missing] = lines(spec("x"), 0.9, failed)

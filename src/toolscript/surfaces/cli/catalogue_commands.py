@@ -26,7 +26,6 @@ from toolscript.surfaces.cli.output import (
 )
 from toolscript.text.display import counted, printable
 from toolscript.text.wire_constants import REPAIRED
-from toolscript.types import SEPARATOR, as_id
 
 _HEADER = ["Server", "State", "Tools", "Transport", "What is wrong"]
 
@@ -150,6 +149,8 @@ def describe(tool: str, output: str, **flags: Any) -> None:
 
     TOOL is an id, such as git__git_log.
     """
+    from toolscript.types import SEPARATOR, as_id  # noqa: PLC0415 - imports more than lists need
+
     server, is_id, _ = as_id(tool).partition(SEPARATOR)
     with connected(flags, only=server if is_id else None, embed=False) as client:
         [answer] = client.get("/tools", [("tool", tool)])["tools"]

@@ -108,8 +108,9 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def print_no_hits(nouns: str, answer: dict[str, Any], nearest: str | None) -> None:
     """Print that a search has no hits, and the best one that the threshold excluded."""
+    threshold = f"{answer['threshold']:g}"
     click.echo(f"No {nouns} found matching query")
-    click.echo(f"Try other words, or a lower --threshold (now {answer['threshold']:g}).")
+    click.echo(f"Try other words, in English, or a lower --threshold (now {threshold}).")
     if nearest:
         confidence = answer["below"]["confidence"]
         click.echo(f"The nearest was {printable(nearest)} with {confidence:.2f}.")

@@ -98,6 +98,8 @@ def _print_hits(answer: dict[str, Any]) -> None:
     if hits:
         rows = [[_name(hit), f"{hit['confidence']:.2f}", _reason(hit)] for hit in hits]
         print_table(["Tool", "Confidence", "Reason"], rows)
+        if answer["fit"] == "weak":
+            note("fit: weak, as models read it: none of these surely does that")
     else:
         print_no_hits("tools", answer, answer["below"] and _name(answer["below"]))
     for hit in hits:

@@ -15,6 +15,7 @@ from toolscript.text.wire_constants import META_TOOLS, REPAIRED
 from toolscript.types import (
     ClassSource,
     Explanation,
+    Fit,
     Hit,
     MissExplanation,
     Relations,
@@ -107,6 +108,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Meta(extra_json_schema={"items": _HIT}),
     ]
     total_results: Count
+    fit: Annotated[Fit, about("The verdict about the best result, as models read it.")]
     threshold: Ratio
     limit: Count
     below: Annotated[
@@ -148,6 +150,7 @@ def search_answer(
         query=query,
         results=[_hit(hit, known, mark=mark) for hit in result.hits],
         total_results=len(result.hits),
+        fit=result.fit,
         threshold=result.threshold,
         limit=result.limit,
         below=_hit(nearest, known, mark=mark) if nearest and not result.hits else None,

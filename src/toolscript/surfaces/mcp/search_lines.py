@@ -19,7 +19,7 @@ _MAX_MISSING, _MAX_WHY = 5, 80
 _MAX_READ = 1000
 """Characters of a description in which its first sentence is looked for."""
 _PARAGRAPHS, _END = re.compile(r"\n\s*\n"), re.compile(r"[.!?](?= +[A-Z])|。")
-_ADVICE = "Other words may help: the action and the object."
+_ADVICE = "Other words may help: the action and the object, in English."
 
 
 def of_tools(query: str, found: Found, names: Mapping[str, str]) -> str:
