@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from toolscript.config.aliases import (
+from toolscript.config.client_servers import KEPT_KEYS, PERMISSION_KEYS, convert, read_servers
+from toolscript.config.clients import CLIENTS
+from toolscript.config.entry import KEYS, Source, server
+from toolscript.config.entry_aliases import (
     ALIASES,
     MERGED_KEYS,
     REQUEST_KEYS,
@@ -13,9 +16,6 @@ from toolscript.config.aliases import (
     UNREAD_KEYS,
     spellings,
 )
-from toolscript.config.client_servers import KEPT_KEYS, PERMISSION_KEYS, convert, read_servers
-from toolscript.config.clients import CLIENTS
-from toolscript.config.entry import KEYS, Source, server
 from toolscript.config.setup_plan import merge
 
 BY_NAME = {client.name: client for client in CLIENTS}

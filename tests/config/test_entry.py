@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from toolscript.config.aliases import ALIASES, SWITCH_KEYS, UNREAD_KEYS, describe_unread, rewrite
 from toolscript.config.entry import KEYS, EntryError, Source, server
+from toolscript.config.entry_aliases import (
+    ALIASES,
+    SWITCH_KEYS,
+    UNREAD_KEYS,
+    describe_unread,
+    rewrite,
+)
 from toolscript.config.trust import describe
 from toolscript.types import ArgumentRepair, Repair, ServerSpec
 

@@ -43,8 +43,8 @@ from tests.docs.pages import (
 )
 from tests.support import NO_HUB
 from toolscript.config import servers as config
-from toolscript.config.aliases import ALIASES, SWITCH_KEYS, UNREAD_KEYS
 from toolscript.config.entry import KEYS
+from toolscript.config.entry_aliases import ALIASES, SWITCH_KEYS, UNREAD_KEYS
 from toolscript.config.file_parser import TOP_LEVEL_KEYS
 from toolscript.config.settings import OPTIONS
 from toolscript.surfaces.cli.main import cli

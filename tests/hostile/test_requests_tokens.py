@@ -104,7 +104,7 @@ def test_h5_the_owner_is_told_and_goes_on(guarded: Cli) -> None:
     revoke_all(guarded)
     assert "toolscript token off" in guarded("token", "list").stdout
     assert guarded("list-tools").returncode == 0
-    assert "may use the gateway" in guarded("token", "off").stdout
+    assert "was started with --open" in guarded("token", "off").stdout
     until(lambda: ask(guarded, "/tools")[0] == 200, "it is open")
 
 

@@ -29,12 +29,12 @@ from toolscript.config.follower import Follower
 from toolscript.config.servers import Config
 from toolscript.config.settings import CallSettings
 from toolscript.errors import ConfigError, InputError, OutdatedDecisionError, UnknownNameError
-from toolscript.extras import install_command
 from toolscript.gateway.base import Caller, DatabaseState
 from toolscript.gateway.catalogue import Catalogue
 from toolscript.gateway.definitions.comparison import HeldTool
 from toolscript.gateway.definitions.normal_form import normal_form
 from toolscript.gateway.gateway import Gateway
+from toolscript.install_command import install_command
 from toolscript.retrieval.live_index import Feed, LiveIndex
 from toolscript.retrieval.profiles import SearchProfile
 from toolscript.retrieval.semantic.semantic_signal import SemanticSignal

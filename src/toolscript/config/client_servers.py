@@ -11,17 +11,17 @@ from typing import Any, cast
 import msgspec
 from msgspec import structs
 
-from toolscript.config.aliases import (
+from toolscript.config.clients import ClientFile
+from toolscript.config.entry import KEYS, MAX_TIMEOUT_S, EntryError, Source, is_itself, server
+from toolscript.config.entry_aliases import (
     MERGED_KEYS,
     SWITCH_KEYS,
     UNREAD_KEYS,
     describe_unread,
     rewrite,
 )
-from toolscript.config.client_rules import StatedRule, decisions, rules_about, settle
-from toolscript.config.clients import ClientFile
-from toolscript.config.entry import KEYS, MAX_TIMEOUT_S, EntryError, Source, is_itself, server
 from toolscript.config.file_parser import SECTIONS, entries_of, parsed, sections_of
+from toolscript.config.imported_rules import StatedRule, decisions, rules_about, settle
 from toolscript.config.permission_rules import key_of, literal
 from toolscript.config.variables import FILE, has_variable
 from toolscript.errors import ConfigSyntaxError

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, field, structs
 
-from toolscript.config.aliases import (
+from toolscript.config.entry_aliases import (
     ALIASES,
     MERGED_KEYS,
     RAW_KEYS,
@@ -25,7 +25,7 @@ from toolscript.config.aliases import (
     rewrite,
     spelling_of,
 )
-from toolscript.config.environment import Environment, environment_of
+from toolscript.config.entry_environment import Environment, environment_of
 from toolscript.config.settings import OPTION
 from toolscript.config.variables import PATTERN, VariableError, Variables
 from toolscript.storage.atomic_files import expanded

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolscript.config.aliases import listed, misspelt
+from toolscript.config.entry_aliases import listed, misspelt
 from toolscript.config.locations import EXAMPLE
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.display import encodable, printable

@@ -18,7 +18,7 @@ import msgspec
 
 from toolscript.config.locations import secrets_file
 from toolscript.errors import InputError, SecretStoreError, UnknownNameError, UpstreamError
-from toolscript.extras import install_command
+from toolscript.install_command import install_command
 from toolscript.storage.atomic_files import check_owner
 from toolscript.storage.file_records import FileRecords
 from toolscript.text.secret_detection import redactable, value_secrets

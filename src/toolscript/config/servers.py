@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import structs
 
-from toolscript.config.aliases import describe_unread, misspelt
 from toolscript.config.entry import REASON, EntryError, Source, is_itself, no_version, read, server
+from toolscript.config.entry_aliases import describe_unread, misspelt
 from toolscript.config.file_parser import TOP_LEVEL_KEYS, entries_of, parsed
 from toolscript.config.issuer import Issuer, issuer_of
 from toolscript.config.locations import home_file, key_of, locate, watched

@@ -10,11 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-from toolscript.config.client_rules import settle
 from toolscript.config.client_servers import ClientServer
 from toolscript.config.clients import ClientFile
 from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.file_parser import SECTIONS, parsed
+from toolscript.config.imported_rules import settle
 from toolscript.config.variables import has_variable
 from toolscript.errors import ConfigSyntaxError
 from toolscript.text.json_values import as_list, as_object

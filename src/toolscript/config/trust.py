@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolscript.config.aliases import rewrite
+from toolscript.config.entry_aliases import rewrite
 from toolscript.config.file_parser import entries_of, parsed
 from toolscript.config.locations import placed, trust_record
 from toolscript.errors import ConfigSyntaxError, ConfigUntrustedError

@@ -1,4 +1,4 @@
-"""Tells addresses of the internet from those that only some networks or this machine have."""
+"""Distinguishes public addresses from those that only some networks or this machine have."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import TypeAlias

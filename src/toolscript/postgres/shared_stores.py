@@ -6,8 +6,8 @@ from functools import cached_property
 from toolscript.config.secret_key import SecretKey
 from toolscript.config.settings import Settings
 from toolscript.errors import ConfigError
-from toolscript.extras import install_command
 from toolscript.gateway.base import DatabaseState, Serve
+from toolscript.install_command import install_command
 from toolscript.postgres.activity_store import DatabaseActivityStore
 from toolscript.postgres.catalogue_store import DatabaseCatalogue
 from toolscript.postgres.change_feed import ChangeFeed

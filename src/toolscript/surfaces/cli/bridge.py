@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from toolscript.errors import AccessError, GatewayError, NotReadyError, ToolscriptError
-from toolscript.surfaces.cli.client_lines import UnreadableLineError, read_line
 from toolscript.surfaces.cli.gateway_client import RemoteClient, error_named
 from toolscript.surfaces.cli.handshake_cache import METHODS, HandshakeCache
 from toolscript.surfaces.cli.http_exchange import Exchange
+from toolscript.surfaces.cli.stdio_messages import UnreadableLineError, read_line
 from toolscript.text.json_values import as_object
 from toolscript.text.wire_constants import SAFE_META_TOOLS
 

@@ -1,4 +1,4 @@
-"""``toolscript list-servers|list-tools|describe|logs|restart|models``."""
+"""Shows servers, tools and models: ``list-servers|list-tools|describe|logs|restart|models``."""
 
 import shlex
 from dataclasses import asdict

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from toolscript.config.client_rules import StatedRule, read_rules, rules_about
 from toolscript.config.clients import CLIENTS
+from toolscript.config.imported_rules import StatedRule, read_rules, rules_about
 from toolscript.config.locations import home
 from toolscript.config.permission_rules import is_in_force, key_of
 from toolscript.config.servers import Config

@@ -5,7 +5,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import click
 
-from toolscript.config.aliases import SWITCH_KEYS, spellings
+from toolscript.config.entry_aliases import SWITCH_KEYS, spellings
 from toolscript.config.file_editor import REMOVED, edit
 from toolscript.config.settings import load_settings
 from toolscript.errors import InputError, UnknownNameError

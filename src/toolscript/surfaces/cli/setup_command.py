@@ -14,10 +14,10 @@ from typing import Any
 import click
 
 from toolscript.config import setup_plan
-from toolscript.config.client_rules import read_rules
 from toolscript.config.client_servers import ClientServer, read_servers
 from toolscript.config.clients import CLIENTS, ClientFile
 from toolscript.config.file_parser import parsed
+from toolscript.config.imported_rules import read_rules
 from toolscript.config.locations import home, home_file
 from toolscript.config.secret_store import SecretStore
 from toolscript.config.settings import PathSettings, load_settings

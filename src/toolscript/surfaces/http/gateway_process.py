@@ -25,7 +25,7 @@ from toolscript.config.secret_key import oauth_key
 from toolscript.config.servers import Config
 from toolscript.config.settings import ServerSettings, Settings
 from toolscript.errors import ConfigError, PortInUseError, UnprotectedError
-from toolscript.extras import install_command
+from toolscript.install_command import install_command
 from toolscript.surfaces.http.routes import Pages, gateway_app
 from toolscript.surfaces.mcp.request_context import Exposure
 from toolscript.surfaces.server import logs

@@ -22,9 +22,9 @@ from toolscript.app.application import App
 from toolscript.config.access_tokens import TokenStore
 from toolscript.config.settings import Option, Settings
 from toolscript.errors import DeniedError, TaskDiedError, ToolscriptError
-from toolscript.extras import install_command
 from toolscript.gateway.base import Replication
 from toolscript.gateway.raw_results import RawResult
+from toolscript.install_command import install_command
 from toolscript.surfaces.http import (
     answers,
     approval_routes,

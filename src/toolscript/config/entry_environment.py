@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolscript.config.aliases import EntryError
+from toolscript.config.entry_aliases import EntryError
 from toolscript.config.trust import read_file
 from toolscript.config.variables import Variables
 from toolscript.errors import ConfigSyntaxError

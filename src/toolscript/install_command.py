@@ -1,4 +1,4 @@
-"""The command that installs the packages of an extra, for the way toolscript was installed."""
+"""Writes the command that installs an extra's packages, for the way toolscript was installed."""
 
 import importlib.util
 import re

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolscript.config.client_rules import StatedRule, read_rules, rules_about, settle
 from toolscript.config.clients import CLIENTS
+from toolscript.config.imported_rules import StatedRule, read_rules, rules_about, settle
 from toolscript.config.permission_rules import decide, is_in_force, rules_of, strictness
 from toolscript.errors import ConfigSyntaxError
 from toolscript.types import DECISIONS, Decision

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolscript.surfaces.cli.client_lines import UnreadableLineError, read_line
+from toolscript.surfaces.cli.stdio_messages import UnreadableLineError, read_line
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 

@@ -1,4 +1,4 @@
-"""Reads the lines of an MCP client; one that is no message gets an error, so that nobody waits.
+"""Reads a client's messages from lines; a line that is no message is answered with an error.
 
 Half an emoji becomes U+FFFD, and a message without ``jsonrpc`` gets it: the gateway takes neither.
 """

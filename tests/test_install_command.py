@@ -13,7 +13,7 @@ import pytest
 from tests.docs.pages import DOCS
 from tests.docs.test_words import SOURCES
 from tests.support import ROOT
-from toolscript.extras import install_command
+from toolscript.install_command import install_command
 
 _FROM_A_REGISTRY = re.compile(
     r"(?:pip|pipx|uv tool) install(?: --?[\w-]+)* '?toolscript(?![\w/])|uvx toolscript"
@@ -56,7 +56,7 @@ def test_the_command_is_that_of_the_environment(
     assert done.stdout.strip() == command.format(prefix=prefix)
 
 
-_PRINT = "from toolscript.extras import install_command; print(install_command('keyring'))"
+_PRINT = "from toolscript.install_command import install_command; print(install_command('keyring'))"
 
 
 def test_nothing_tells_to_install_toolscript_from_a_registry() -> None:

@@ -1,4 +1,4 @@
-"""Takes other clients' spellings of a server's entry for toolscript's own, and names the rest."""
+"""Translates other clients' keys of a server's entry, and names those that nothing reads."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import filterfalse
