@@ -174,6 +174,7 @@ def test_a_key_that_is_not_read_is_told(cli: Cli, scripted: Scripted, port: str)
 def test_a_variable_that_is_no_option_is_told(cli: Cli, scripted: Scripted, port: str) -> None:
     """An option that a former version had, or one that is misspelt."""
     cli.env = {"TOOLSCRIPT_POLL_INTERVAL": "5", "TOOLSCRIPT_IDLE_TIMEOUT": "60"}
+    cli.env["TOOLSCRIPT_CLASS"] = "read"  # of typed clients
     cli.configure(files=scripted(READ_FILE))
     told = "TOOLSCRIPT_POLL_INTERVAL is no option, so it changes nothing"
     assert findings(cli, port, 0)["settings"]["found"] == told

@@ -176,7 +176,7 @@ def _former_data(data_dir: Path) -> Iterator[Finding]:
 
 def _unknown_variables() -> Iterator[Finding]:
     """The variables that look like options, as options of former versions do, and are none."""
-    known = {option.env for option in OPTIONS}
+    known = {option.env for option in OPTIONS} | {"TOOLSCRIPT_CLASS"}  # typed clients read it
     for name in sorted(os.environ.keys() - known):
         if name.startswith("TOOLSCRIPT_"):
             found = f"{printable(name, 60)} is no option, so it changes nothing"
