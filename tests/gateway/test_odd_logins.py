@@ -8,21 +8,12 @@ import httpx2
 import pytest
 
 from tests.servers.logins import oauth_server, visit
+from tests.surfaces.oauth_flow import INITIALIZE
 from toolscript.errors import UpstreamError
 from toolscript.gateway.oauth.browser import log_in
 from toolscript.gateway.oauth.login import Login
 from toolscript.types import ServerSpec
 
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "0"},
-    },
-}
 pytestmark = pytest.mark.requirement("upstream:transports")
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from toolscript.gateway.raw_results import in_thread_if_large, is_moderate
 from toolscript.text.display import printable
+from toolscript.text.json_values import replace_half_characters
 
 MESSAGE_BYTES = 16 * 1024 * 1024
 """No longer message of a server is read."""
@@ -23,11 +24,6 @@ MARGIN_BYTES = 1024
 """The id of the request that a message answers is looked for in so many bytes at either end."""
 _REPAIRABLE_BYTES = 1024 * 1024
 
-_HALVES = re.compile(
-    rb"\\\\|(\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2}))"
-)
-"""The escape of half a surrogate pair: texts that were cut within a character end with one."""
 _ID_FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\b')
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _NOTHING = {b"null", b"[]"}
@@ -107,7 +103,7 @@ def repaired(line: bytes) -> bytes:
     """Returns the line with U+FFFD in the place of each half of a surrogate pair."""
     if len(line) > _REPAIRABLE_BYTES:
         return line
-    return _HALVES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
+    return replace_half_characters(line)
 
 
 def _large_message(line: bytes, problem: str) -> JSONRPCMessage:

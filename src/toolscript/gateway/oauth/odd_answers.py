@@ -12,6 +12,8 @@ import httpx2
 import msgspec
 from mcp.client.auth.utils import issuers_match
 
+from toolscript.text.json_values import as_object
+
 _FORM = "application/x-www-form-urlencoded"
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
@@ -24,10 +26,9 @@ async def standard_answer(response: httpx2.Response, issuer: str) -> httpx2.Resp
         issuer: The issuer that metadata has to name. A root with and without its slash are one
             (RFC 3986, section 6.2.3); any other difference stays.
     """
-    content = await response.aread()
+    value = _mapping(await response.aread())
     if response.request.headers.get("Content-Type") == _FORM:
-        return _token_answer(response, _mapping(content))
-    value = _mapping(content)
+        return _token_answer(response, value)
     name = value.get("issuer")
     if isinstance(name, str) and name != issuer and issuers_match(name, issuer):
         return _rewrite(response, response.status_code, {**value, "issuer": issuer})
@@ -69,10 +70,9 @@ def _token_answer(response: httpx2.Response, value: Mapping[str, Any]) -> httpx2
 def _mapping(content: bytes) -> dict[str, Any]:
     """Returns the fields of an object in JSON, or of a form."""
     try:
-        value = msgspec.json.decode(content)
+        return as_object(msgspec.json.decode(content))
     except ValueError:
         return dict(parse_qsl(content.decode("utf-8", "replace")))
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _rewrite(response: httpx2.Response, status: int, value: Mapping[str, Any]) -> httpx2.Response:

@@ -26,8 +26,10 @@ _MARKS = {"removed": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--approve", "decision", flag_value="approve", help="Approve what is named.")
-@click.option("--reject", "decision", flag_value="reject", help="Reject what is named.")
+@click.option(
+    "--approve", "decision", flag_value="approve", help="Approve the named tools and calls."
+)
+@click.option("--reject", "decision", flag_value="reject", help="Reject the named tools and calls.")
 @click.option(
     *("--for", "lasts"),
     type=click.Choice(["session", "server", "always"]),
@@ -153,11 +155,11 @@ def _mark(piece: dict[str, str]) -> str:
 
 
 @click.command()
-@click.option("--revoke", metavar="ID", help="Take back what was allowed for always.")
+@click.option("--revoke", metavar="ID", help="Take back an answer for always.")
 @output_option
 @settings_options("config", "data_dir")
 def permissions(revoke: str | None, output: str, **flags: Any) -> None:
-    """Show rules about calls, the selections of profiles, and what you have allowed for always."""
+    """Show rules about calls, the selections of profiles, and your answers for always."""
     with connected(flags, embed=False) as client:
         if revoke is not None:
             body = json.dumps({"id": revoke}).encode()

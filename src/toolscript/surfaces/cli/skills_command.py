@@ -51,7 +51,7 @@ def remove(folder: Path, **flags: Any) -> None:
 @output_option
 @settings_options("profile", "config", "data_dir")
 def list_skills(output: str, **flags: Any) -> None:
-    """List every skill, and what was left out and why."""
+    """List every skill, and the files that were left out with the reasons."""
     with connected(flags, only="", embed=False, skills="list_only") as client:
         answer = client.get("/skills")
     rows = [

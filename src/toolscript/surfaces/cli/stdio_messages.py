@@ -7,11 +7,12 @@ import json
 import re
 from typing import Any, cast
 
+from toolscript.text.json_values import replace_half_characters
+
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 _ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
 _ANSWER = re.compile(rb'"(?:result|error)"\s*:')
-_HALF = re.compile(rb"\\u[dD][89abAB-fF]")
 _MOST = 2**63
 """Integers beyond this are no ids: programs that count in 64 bits change them."""
 
@@ -31,6 +32,7 @@ def read_line(line: bytes) -> tuple[bytes, dict[str, Any]]:
 
     Raises `UnreadableLineError`.
     """
+    line = replace_half_characters(line)
     try:
         value = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -48,10 +50,7 @@ def read_line(line: bytes) -> tuple[bytes, dict[str, Any]]:
     if not isinstance(message.get("method", ""), str):
         reason = "method is no string"
         raise UnreadableLineError(line, _INVALID_REQUEST, reason, message.get("id"))
-    if _HALF.search(line):
-        text = json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass")
-        message = json.loads(text.decode("utf-16", "replace"))
-    elif "jsonrpc" in message:
+    if "jsonrpc" in message:
         return line, message
     return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n", message
 

@@ -29,8 +29,8 @@ _NONE_LEFT = (
 def token() -> None:
     """Control who may use which tools of the gateway.
 
-    A gateway answers nobody else than your own commands without one, unless it was
-    started with --open and there never was one, or after 'toolscript token off'.
+    Without a token, a gateway answers only your own commands, unless you started it
+    with --open and there never was one, or since 'toolscript token off'.
     """
 
 

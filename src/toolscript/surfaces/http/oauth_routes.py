@@ -82,12 +82,12 @@ def oauth_routes(oauth: OAuthServer) -> list[Route]:
         Route(METADATA, describe),
         Route(RESOURCE, describe_resource),
         Route(f"{RESOURCE}/{{path:path}}", describe_resource),
-        Route(REGISTER, _answering(register), methods=["POST"]),
-        Route(TOKEN, _answering(exchange), methods=["POST"]),
+        Route(REGISTER, _make_endpoint(register), methods=["POST"]),
+        Route(TOKEN, _make_endpoint(exchange), methods=["POST"]),
     ]
 
 
-def _answering(
+def _make_endpoint(
     handler: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:

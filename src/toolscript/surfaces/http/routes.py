@@ -100,7 +100,7 @@ ENDPOINTS = openapi.Endpoints()
 
 def every_endpoint() -> list[openapi.Endpoint]:
     """Returns the routes of every module, in the order in which they are named."""
-    modules = (*(usage_routes, runtime_routes, approval_routes, probe_routes, upstream_routes),)
+    modules = (usage_routes, runtime_routes, approval_routes, probe_routes, upstream_routes)
     others = (each for module in modules for each in module.ENDPOINTS)
     every = [*search_routes.ENDPOINTS, *ENDPOINTS, *others]
     return sorted(every, key=lambda endpoint: endpoint.method)
@@ -195,10 +195,10 @@ def _asgi(routes: Sequence[BaseRoute], **more: Any) -> Starlette:
 
 
 def _routes(app: App, endpoints: Iterable[openapi.Endpoint]) -> list[Route]:
-    return [Route(e.path, _answering(app, e), methods=[e.method]) for e in endpoints]
+    return [Route(e.path, _make_endpoint(app, e), methods=[e.method]) for e in endpoints]
 
 
-def _answering(app: App, asked: openapi.Endpoint) -> Callable[[Request], Awaitable[Response]]:
+def _make_endpoint(app: App, asked: openapi.Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             if request.url.path not in _WITHOUT_TASKS:

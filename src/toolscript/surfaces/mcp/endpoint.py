@@ -162,8 +162,7 @@ class ToolEndpoint:
         both = bool(arguments.get("include_skills"))
         in_detail = arguments.get("detail", self._in_detail)
         request = read_search(arguments, context, SEARCH_TOOLS)
-        request = replace(request, context=before, by_relatedness=in_detail)
-        request = replace(request, skills=both, by_model=True)
+        request = replace(request, context=before, by_relatedness=in_detail, skills=both)
         found = await self._app.search(request, history)
         if not in_detail:
             names = {name: name for name in found.tools}

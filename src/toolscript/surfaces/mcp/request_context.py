@@ -81,4 +81,5 @@ def read_search(
         limit=arguments.get(limit, default),
         threshold=0.0,
         grant=context.grant,
+        by_model=True,
     )

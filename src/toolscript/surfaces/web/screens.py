@@ -125,14 +125,14 @@ def _router(app: App) -> ASGIApp:
         for screen in module.SCREENS:
             if screen.method == "GET" and screen.template:
                 path = "/search" if screen.path == "/" else screen.path
-                routes.append(Route(path + JSON, _answering(app, screen, as_json=True)))
-            routes.append(Route(screen.path, _answering(app, screen), methods=[screen.method]))
+                routes.append(Route(path + JSON, _make_endpoint(app, screen, as_json=True)))
+            routes.append(Route(screen.path, _make_endpoint(app, screen), methods=[screen.method]))
     missing = Screen("GET", "/{path:path}", "", _not_found)
-    routes.append(Route(missing.path, _answering(app, missing), methods=["GET", "POST"]))
+    routes.append(Route(missing.path, _make_endpoint(app, missing), methods=["GET", "POST"]))
     return Router(routes)
 
 
-def _answering(
+def _make_endpoint(
     app: App, screen: Screen, *, as_json: bool = False
 ) -> Callable[[Request], Awaitable[Response]]:
     from toolscript.surfaces.web.rendering import Problem, rendered  # noqa: PLC0415 - imports Jinja
